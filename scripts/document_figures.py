@@ -81,7 +81,7 @@ def ends(found: list[float]) -> tuple[float, float]:
 def same(found: list[float]) -> list[float]:
     """Return the common value of all rows."""
     if len(set(found)) != 1:
-        raise ResultError(f"the rows should have the same value, but have {found}")
+        raise ResultError(f"the rows must have the same value, but have {found}")
     return found[:1]
 
 

@@ -215,7 +215,7 @@ def draw(name: str) -> Path:
     PICTURES.mkdir(exist_ok=True)
     figure.savefig(path, dpi=80, metadata={"Software": ""})
     if (n := path.stat().st_size) > MOST_BYTES:
-        raise SystemExit(f"{path} has {n} bytes, but at most {MOST_BYTES} are allowed; draw less")
+        raise SystemExit(f"{path} has {n} bytes, but at most {MOST_BYTES} are allowed: draw fewer lines")
     return path
 
 

@@ -132,13 +132,13 @@ class FkCollector(ManagedNode[FkCollectorSettings]):
         self._end()
         pairs = self._pairs
         assert pairs is not None
-        response.message = f"{len(pairs)} pairs, {pairs.n_dropped} joint states skipped"
+        response.message = f"{len(pairs)} pairs were collected; {pairs.n_dropped} joint states were skipped"
         if self.n_lost:
-            response.message += f", {self.n_lost} joint states lost"
+            response.message += f"; {self.n_lost} joint states were lost"
         if not len(pairs) and not pairs.n_dropped and self._source == "joint_states":
             response.message += f"; no message arrived on {self.resolve_topic_name('joint_states')}"
         elif pairs.problem:
-            response.message += f"; problem of the last one: {pairs.problem}"
+            response.message += f"; the last one was skipped because of this problem: {pairs.problem}"
 
     def _save(self, request: Any, response: Any) -> None:
         if self._pairs is None:

@@ -115,7 +115,7 @@ class MotionPriorServer(ManagedNode[MotionPriorServerSettings]):
     def _replace(self, path: str) -> None:
         """Load another prior and make it the current prior, on the loader's thread."""
         if not path:
-            raise ModelFileError("the path of the model is empty", path)
+            raise ModelFileError("the path of the model is empty: give the path of a file", path)
         if not self._is_configured:
             raise ServiceError(self.inactivity, path)
         path = str(self.settings.data.readable(path))
@@ -140,8 +140,8 @@ class MotionPriorServer(ManagedNode[MotionPriorServerSettings]):
         self._node_settings.tell("prior.joint_names", list(prior.joint_names), "Joints of the motions.")
         self._node_settings.tell("prior.context_names", ", ".join(prior.context_names), "Numbers of a context.")
         self.get_logger().info(
-            f"model {path}: {prior.mixture.n_components} experts, joints "
-            f"{', '.join(prior.joint_names)}, context {', '.join(prior.context_names) or 'none'}"
+            f"model {path}: {prior.mixture.n_components} experts; its joints are "
+            f"{', '.join(prior.joint_names)}, and its context is {', '.join(prior.context_names) or 'empty'}"
         )
 
 
@@ -157,7 +157,7 @@ def sample_motion(
     if not request.flat and n * n_points > settings.max_trajectory_points:
         raise ConfigurationError(
             f"{n} trajectories of {n_points} points have more than {settings.max_trajectory_points} points (parameter "
-            "max_trajectory_points): request fewer, or set flat to true, which has no such limit",
+            "max_trajectory_points): request fewer trajectories, or set flat to true to remove this limit",
             n * n_points,
         )
     duration = _duration(request.duration, prior.mean_duration)

@@ -114,7 +114,9 @@ class IkServerSettings(RobotSettings, DataDirectorySettings):
         "Tool tip in the frame of the tip link: X Y Z [m], or X Y Z QX QY QZ QW. The tool tip then reaches the poses. "
         "Empty: no tool.",
     )
-    use_tf: bool = option(True, "Accept poses in any frame of tf; otherwise only in frames fixed to the base link.")
+    use_tf: bool = option(
+        True, "Accept poses in any frame of tf; otherwise, only in frames that are fixed to the base link."
+    )
     frame_prefix: str = option("", "Prefix of the robot's link names in tf, as in robot_state_publisher.")
     transform_timeout: float = option(
         0.2,
@@ -150,7 +152,7 @@ class IkServerSettings(RobotSettings, DataDirectorySettings):
     )
     queue_size: int = option(
         256,
-        "Number of requests with similar timeouts that may wait for a thread. Further requests are answered BUSY.",
+        "Number of requests with similar timeouts that may wait for a thread. The answer to further requests is BUSY.",
         minimum=1,
         maximum=500,
     )
@@ -179,13 +181,15 @@ class IkServerSettings(RobotSettings, DataDirectorySettings):
     )
     max_points: int = option(
         CollisionOptions.most_points,
-        "Maximum number of points in all point clouds of a request. Clouds with a resolution count after thinning.",
+        "Maximum number of points in all point clouds of a request. For clouds with a resolution, the points after "
+        "thinning count.",
         minimum=1,
         maximum=10_000_000,
     )
     max_triangles: int = option(
         CollisionOptions.most_triangles,
-        "Maximum number of triangles in all meshes of a request. The robot's meshes have the same limit separately.",
+        "Maximum number of triangles in all meshes of a request. The same limit applies separately to the meshes of "
+        "the robot.",
         minimum=1,
         maximum=10_000_000,
     )
@@ -204,7 +208,7 @@ class IkServerSettings(RobotSettings, DataDirectorySettings):
             self.tool_pose  # noqa: B018 - it is refused now
         if self.default_timeout > self.max_timeout:
             raise ConfigurationError(
-                f"default_timeout is {self.default_timeout} s, but must be at most max_timeout, {self.max_timeout} s",
+                f"default_timeout is {self.default_timeout} s, expected at most max_timeout, {self.max_timeout} s",
                 self.default_timeout,
             )
 
@@ -363,7 +367,7 @@ class DemoRecorderSettings(DataDirectorySettings):
     record_at_start: bool = option(False, "Record the topics into a bag in `folder` as soon as the node is active.")
     min_free_space: int = option(
         1_000_000_000,
-        "Minimum free disk space. With less space, no recording starts, and a running recording ends.",
+        "Minimum free disk space. If less space is free, no recording starts, and a running recording ends.",
         unit="byte",
         minimum=0,
         read_only=False,
@@ -394,7 +398,7 @@ class IkViewerSettings(RobotSettings, ManagedSettings):
     seed: int = option(0, "Seed of the solutions. It is the same for every target.", minimum=0)
     rate: float = option(30.0, "Maximum number of targets solved per second.", unit="Hz", minimum=0.1, maximum=1000.0)
     use_tf: bool = option(
-        True, "Accept targets in any frame of tf; otherwise only in frames that are fixed to the base link."
+        True, "Accept targets in any frame of tf; otherwise, only in frames that are fixed to the base link."
     )
     frame_prefix: str = option("", "Prefix of the robot's link names in tf, as in robot_state_publisher.")
     transform_timeout: float = option(

@@ -128,7 +128,7 @@ class TrainingCoordinator(ManagedNode[TrainingCoordinatorSettings]):
         answer = yield from self._answer(self._load, LoadModel.Request(path=model))
         if not answer.success:
             raise ServiceError(f"{server} refused {model}: {answer.message}", answer.message)
-        self.get_logger().info(f"{server} uses {model} {time.monotonic() - began:.0f} s after the start")
+        self.get_logger().info(f"{server} has loaded {model}, {time.monotonic() - began:.0f} s after the start")
 
     def _collected(self) -> Steps[str]:
         """Make the collector collect and save pairs. The coroutine returns the path of the data set."""
@@ -149,7 +149,8 @@ class TrainingCoordinator(ManagedNode[TrainingCoordinatorSettings]):
             raise ServiceError(f"{collector} did not save the pairs: {saved.message}", saved.message)
         if saved.n_samples < self._status.n_wanted:  # the status belongs to an earlier collection
             raise DataError(
-                f"{collector} saved only {saved.n_samples} of {self._status.n_wanted} pairs", saved.n_samples
+                f"{collector} saved only {saved.n_samples} of {self._status.n_wanted} pairs; see its log",
+                saved.n_samples,
             )
         self.get_logger().info(f"collecting: {saved.n_samples} pairs are in {saved.path}")
         return str(saved.path)
@@ -191,7 +192,7 @@ class TrainingCoordinator(ManagedNode[TrainingCoordinatorSettings]):
         self._enter("training")
         latest = time.monotonic() + _PATIENCE
         while not self._train_action.server_is_ready():
-            _check(latest, f"{trainer} has no action train")
+            _check(latest, f"the node {trainer} has no action train; check that it is a trainer")
             yield
         goal = Train.Goal(task="ik", data=data, settings=list(settings.settings), seed=settings.seed)
         handle = yield from _result(
@@ -199,7 +200,7 @@ class TrainingCoordinator(ManagedNode[TrainingCoordinatorSettings]):
             f"{trainer} did not answer",
         )
         if not handle.accepted:
-            raise ServiceError(f"{trainer} rejected the goal; its log has the reason", trainer)
+            raise ServiceError(f"{trainer} rejected the goal; see its log", trainer)
         future = handle.get_result_async()
         self._heard = time.monotonic()
         while not future.done():
@@ -209,7 +210,7 @@ class TrainingCoordinator(ManagedNode[TrainingCoordinatorSettings]):
             yield
         result = future.result().result
         if not result.success:
-            raise DataError(f"no model: {result.message}", result.message)
+            raise DataError(f"the training returned no model: {result.message}", result.message)
         self.get_logger().info(f"training: {result.status}, the model is {result.model}")
         return str(result.model)
 

@@ -202,7 +202,7 @@ def joint_velocity(arm: PlanarArm, q: Array, linear: Array, angular: float = 0.0
     [0.04, 0.02]
     """
     if not (np.isfinite(linear).all() and np.isfinite(angular)):
-        raise DataError("a requested velocity must be finite", [*linear, angular])
+        raise DataError(f"a requested velocity must be finite, got {[*linear, angular]}", [*linear, angular])
     points = arm.points(torch.from_numpy(q)).numpy()
     lever = points[-1] - points[:-1]
     jacobian, wish = np.stack([-lever[:, 1], lever[:, 0]]), np.asarray(linear, dtype=np.float64)

@@ -380,7 +380,8 @@ class Expert:
             chains.move()
         if float(chains.log_likelihood.median()) < UNLIKELY:
             raise ConfigurationError(
-                f"the arm cannot reach the goal, because its reach is {self.arm.reach:g} m, or because of obstacles",
+                f"the arm cannot reach the goal, because its reach is {self.arm.reach:g} m, or because of obstacles: "
+                "move the goal or an obstacle",
                 self.task.to_mapping(),
             )
         order = torch.randperm(len(chains.q), generator=generator)

@@ -126,7 +126,7 @@ def draw_motions(
         if len(motions) >= n_motions:
             return motions[:n_motions]
     raise ConfigurationError(
-        "no path around the obstacles was found from the start to most goals: move the start or an obstacle",
+        "for most goals, no path around the obstacles was found: move the start or an obstacle",
         len(motions),
     )
 
@@ -252,11 +252,13 @@ def checked_trajectory(
         )
     when = np.array(times, dtype=np.float64)
     if not np.isfinite(when).all() or when[0] < 0.0 or (np.diff(when) <= 0.0).any():
-        raise TrajectoryError("the times of a trajectory must ascend from 0 or later", when.tolist())
+        raise TrajectoryError("the times of a trajectory must be finite, at least 0 and increasing", when.tolist())
     where = _table("positions", positions, arm)[:, order]
     given = [len(row) > 0 for row in velocities]
     if any(given) and (len(given) != n_points or not all(given)):
-        raise TrajectoryError("give velocities for all points of a trajectory, or for none", sum(given))
+        raise TrajectoryError(
+            "some points of a trajectory have no velocities: give velocities for all points, or for none", sum(given)
+        )
     speed = _table("velocities", velocities, arm)[:, order] if any(given) else None
     trajectory = Trajectory(when, where, speed)
     _check_limits(arm, trajectory)
@@ -268,7 +270,7 @@ def _order(arm: PlanarArm, names: list[str]) -> list[int]:
     missing, unknown = sorted(set(arm.joint_names) - set(names)), sorted(set(names) - set(arm.joint_names))
     if missing or unknown or len(names) != len(set(names)):
         said = [f"{what} {', '.join(some)}" for what, some in (("lacks", missing), ("names unknown", unknown)) if some]
-        raise TrajectoryError(f"the trajectory {' and '.join(said) or 'names a joint twice'}", names)
+        raise TrajectoryError(f"the trajectory {' and '.join(said) or 'names a joint more than once'}", names)
     return [names.index(name) for name in arm.joint_names]
 
 
@@ -278,7 +280,7 @@ def _table(what: str, rows: Sequence[Sequence[float]], arm: PlanarArm) -> Array:
             raise TrajectoryError(f"point {number} has {len(row)} {what} for {arm.n_links} joints", number)
     table = np.array([list(row) for row in rows], dtype=np.float64)
     if not np.isfinite(table).all():
-        raise TrajectoryError(f"{what} of a trajectory must be finite", what)
+        raise TrajectoryError(f"the {what} of a trajectory must be finite", what)
     return table
 
 

@@ -52,9 +52,14 @@ class PlanarTask:
             )
         values = torch.cat([self.start, self.end, self.obstacles.flatten()])
         if not bool(torch.isfinite(values).all()):
-            raise ConfigurationError("goal and obstacles of a task must be finite", values.tolist())
+            raise ConfigurationError(
+                f"the goal and the obstacles of a task must be finite, got {values.tolist()}", values.tolist()
+            )
         if bool((self.obstacles[:, 2] <= 0.0).any()):
-            raise ConfigurationError("the radius of each obstacle must be positive", self.obstacles[:, 2].tolist())
+            raise ConfigurationError(
+                f"the radius of each obstacle must be positive, got {self.obstacles[:, 2].tolist()}",
+                self.obstacles[:, 2].tolist(),
+            )
         if not 0.0 < self.tolerance < float("inf"):
             raise ConfigurationError(f"the tolerance must be positive and finite, got {self.tolerance}", self.tolerance)
 
@@ -140,7 +145,7 @@ def line_task(
     """
     task = PlanarTask(_numbers(start), _numbers(end), _discs(obstacles), float(tolerance))
     if not task.is_line:
-        raise ConfigurationError(f"the ends of a line must differ, got {list(start)} twice", list(start))
+        raise ConfigurationError(f"the ends of a line must differ, but both are {list(start)}", list(start))
     return task
 
 

@@ -134,7 +134,8 @@ class MotionStudy:
         columns = _columns(motions.joint_names, prior.joint_names, "demonstrations", "motion prior")
         if motions.context.shape[1] != prior.n_context:
             raise DataError(
-                f"the demonstrations have {motions.context.shape[1]} contexts, but the prior has {prior.n_context}",
+                f"the demonstrations have {motions.context.shape[1]} context values, but the prior has "
+                f"{prior.n_context}: give demonstrations with the same context",
                 motions.context.shape,
             )
         times = np.linspace(0.0, 1.0, motions.positions.shape[1])
@@ -265,7 +266,7 @@ class MotionTab:
             hint = "Motions are conditioned on this solution. To change it, drag the target or choose another solution."
             self.begins: Any = gui.add_checkbox("Begin at the chosen solution", False, hint=hint)
             self.ends: Any = gui.add_checkbox("End at the chosen solution", False, hint=hint)
-            hint = "Chooses the solution of the target at which motions of the prior most likely end"
+            hint = "Selects the solution of the target at which motions of the prior most likely end"
             self.likeliest: Any = gui.add_button("Choose the likeliest solution", hint=hint)
             self.n: Any = gui.add_slider("Drawn", 1, MOST_DRAWN, 1, DRAWN_FIRST)
             self.fresh: Any = gui.add_button("Draw others")

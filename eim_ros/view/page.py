@@ -474,7 +474,7 @@ class Page:
         """Show the solution at the position `along`, from 0 to 1, in the component at index `component`."""
         with self._drawing:
             if self.solutions is None or not 0 <= component < len(self.solutions.components):
-                raise ConfigurationError(f"this target has no component {component}", component)
+                raise ConfigurationError(f"component {component} of this target does not exist", component)
             self.solutions = self.live.choose(self.solutions, component, along)
             self._redraw_choice()
 
@@ -554,7 +554,8 @@ def _started(host: str, port: int, label: str) -> viser.ViserServer:
             trial.bind((host, port))
         except OSError as error:
             raise ConfigurationError(
-                f"cannot serve on {host}:{port}: {error.strerror or error}; give another --port (0: any free port)",
+                f"cannot serve the page on {host}:{port}: {error.strerror or error}; give another --port (0: any free "
+                "port)",
                 port,
             ) from error
     with contextlib.redirect_stdout(io.StringIO()):  # viser prints its address

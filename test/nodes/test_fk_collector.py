@@ -64,7 +64,7 @@ def test_pairs_are_the_joint_states_by_name_and_what_they_reach(
     assert "min_distance" in told.message
     success, message = collector.ask("stop")
     assert success
-    assert message.startswith("20 pairs, 3 joint states skipped;")
+    assert message.startswith("20 pairs were collected; 3 joint states were skipped;")
     topic.wait_for_no_listener()
     topic.publish(9.0, *shown[40][::-1])  # not collected
 

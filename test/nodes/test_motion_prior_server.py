@@ -221,7 +221,7 @@ BAD: dict[str, tuple[str, dict[str, Any], str]] = {
     "too many samples": ("sample_motion", {"n_samples": 1001}, "(parameter max_samples)"),
     "one point": ("sample_motion", {"n_samples": 1, "n_points": 1}, "n_points is 1, expected 2 to 500"),
     "too many points": ("sample_motion", {"n_samples": 1, "n_points": 501}, "max_points"),
-    "too large": ("sample_motion", {"n_samples": 100, "n_points": 51}, "set flat to true, which has no such limit"),
+    "too large": ("sample_motion", {"n_samples": 100, "n_points": 51}, "set flat to true to remove this limit"),
     "no context": ("sample_motion", {"n_samples": 1, "context": []}, "expected 1 numbers (goal)"),
     "long context": ("condition", {"context": [1.0, 2.0]}, "expected 1 numbers (goal)"),
     "nan context": ("score_motion", {**_changed(lambda m: None), "context": [math.nan]}, "finite"),

@@ -103,9 +103,12 @@ def test_server_answers_with_a_model_of_a_recording(
 @pytest.mark.parametrize(
     ("parameters", "reason"),
     [
-        ({"folder": "../outside"}, "is refused: paths received over ROS must be printable and lie in"),
+        (
+            {"folder": "../outside"},
+            "is refused: paths received over ROS must be printable, without '~', and must lie in",
+        ),
         ({"folder": "occupied"}, "collecting failed: fk_collector did not save the pairs: "),
-        ({"bag": "demos/swings"}, "importing failed: --task ik needs --robot"),
+        ({"bag": "demos/swings"}, "importing failed: --task ik needs a robot: give --robot"),
         ({"settings": "[n_components=-1]", "bag": "demos/swings", "robot": ROBOT}, "training failed: no model: "),
     ],
 )

@@ -113,7 +113,7 @@ def test_a_port_in_use_is_refused(sampler):
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
-        with pytest.raises(ConfigurationError, match=r"cannot serve on .*--port"):
+        with pytest.raises(ConfigurationError, match=r"cannot serve the page on .*--port"):
             Page(sampler, port=other.getsockname()[1])
 
 

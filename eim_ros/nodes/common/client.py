@@ -237,7 +237,9 @@ class ClientNode:
         self._executor.spin_until_future_complete(future, timeout)
         if not future.done():
             client.remove_pending_request(future)
-            raise ServiceError(f"service {client.srv_name} did not answer within {timeout} s")
+            raise ServiceError(
+                f"service {client.srv_name} did not answer within {timeout} s; check that its node is running"
+            )
         return future.result()
 
 

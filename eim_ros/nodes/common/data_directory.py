@@ -55,8 +55,8 @@ class DataDirectory:
             if Path(found).is_relative_to(root) and os.path.realpath(found) == found:
                 return Path(found)
         raise PathError(
-            f"path {_shown(name)} is refused: paths received over ROS must be printable and lie in {self.path} "
-            "(parameter data_directory), without '~', and '..' and links must not lead out of the directory",
+            f"path {_shown(name)} is refused: paths received over ROS must be printable, without '~', and must lie in "
+            f"{self.path} (parameter data_directory) after '..' and links are resolved",
             name,
         )
 

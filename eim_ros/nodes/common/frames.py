@@ -139,7 +139,9 @@ class Transforms:
             return self._buffer.lookup(target, source, stamp or None)
         except FrameError as error:
             if TFMessage is None:
-                raise FrameError("tf is not available, because tf2_msgs is not installed", source) from error
+                raise FrameError(
+                    "tf is not available, because tf2_msgs is not installed: install it", source
+                ) from error
             if not any(subscription.n_publishers for subscription in self._subscriptions.values()):
                 raise FrameError(f"{error}; no node publishes on /tf or /tf_static", error.value) from error
             raise
@@ -199,7 +201,7 @@ class BaseFrames:
             return self.transforms.lookup(self.prefix + base, frame, stamp)
         except FrameError as error:
             raise FrameError(
-                f"which is not fixed to the base link {base!r} and not known from tf: {error}", frame, error.may_come
+                f"which is neither fixed to the base link {base!r} nor known from tf: {error}", frame, error.may_come
             ) from error
 
 

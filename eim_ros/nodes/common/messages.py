@@ -50,7 +50,7 @@ def points_of(cloud: PointCloud2) -> np.ndarray:
     if len(fields) != 3 or any(field.datatype not in KINDS or field.count > 1 for field in fields.values()):
         problem = f"has the fields {', '.join(field.name for field in cloud.fields) or 'none'}"
     elif any(field.offset + np.dtype(KINDS[field.datatype]).itemsize > cloud.point_step for field in fields.values()):
-        problem = f"has a field beyond its point_step of {cloud.point_step}"
+        problem = f"has a field that ends after its point_step of {cloud.point_step}"
     elif cloud.row_step < cloud.width * cloud.point_step or len(cloud.data) < cloud.height * cloud.row_step:
         problem = f"has {len(cloud.data)} bytes for {cloud.height} rows of {cloud.row_step} and {cloud.width} points"
     if problem:
@@ -115,7 +115,7 @@ def repeated_names(names: Sequence[str]) -> str:
 def misnamed(names: Sequence[str], joint_names: Sequence[str]) -> str:
     """Return an empty text if `names` are the joint names in any order. Otherwise, describe the difference."""
     if len(set(names)) != len(names):
-        return f"names a joint twice: {', '.join(names)}"
+        return f"names a joint more than once: {', '.join(names)}"
     if unknown := sorted(set(names) - set(joint_names)):
         return f"names unknown joints: {', '.join(unknown)}"
     missing = [name for name in joint_names if name not in names]

@@ -173,8 +173,8 @@ class AnswerCounters:
             return {
                 "answers": str(sum(self._answers.values())),
                 **by_code,
-                "last answer after [ms]": f"{1e3 * self._last:.3f}",
-                "slowest answer after [ms]": f"{1e3 * self._longest:.3f}",
+                "time of the last answer [ms]": f"{1e3 * self._last:.3f}",
+                "time of the slowest answer [ms]": f"{1e3 * self._longest:.3f}",
             }
 
 

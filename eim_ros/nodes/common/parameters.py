@@ -141,7 +141,7 @@ def _refuse_unknown(node: Node, kind: type[Settings]) -> None:
     )
     if unknown:
         raise ConfigurationError(
-            f"unknown parameter {', '.join(unknown)} of {node.get_name()}; known parameters: {', '.join(known)}"
+            f"unknown parameter {', '.join(unknown)} of {node.get_name()}; the parameters are {', '.join(known)}"
             f"{did_you_mean(unknown[0], known)}",
             unknown,
         )

@@ -48,7 +48,7 @@ def check_description(description: str) -> None:
     Without this check, `Robot` would interpret the text as the name of a file.
     """
     if description and not description.lstrip().startswith("<"):
-        raise ConfigurationError("robot_description must be the text of a URDF", description)
+        raise ConfigurationError("robot_description must be the text of a URDF, got {description[:200]!r}", description)
 
 
 def chain_of(robot: Robot, *, is_default: bool) -> str:
@@ -91,7 +91,9 @@ class RobotDescription:
         with self._changed:
             self._changed.wait_for(lambda: self._latest or self._closed, timeout)
             if not self._latest:
-                raise ConfigurationError(f"no URDF arrived on {self._topic} within {timeout} s")
+                raise ConfigurationError(
+                    f"no URDF arrived on {self._topic} within {timeout} s; check that its publisher is running"
+                )
             return self._latest
 
     def close(self) -> None:

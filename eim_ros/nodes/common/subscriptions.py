@@ -153,7 +153,9 @@ class RawSubscription:
         ]
         if not weaker:
             return ""
-        return f"{', '.join(weaker)} appeared later with a weaker quality of service, so it is not recorded"
+        return (
+            f"{', '.join(weaker)} has a new publisher with a weaker quality of service, whose messages are not recorded"
+        )
 
     def destroy(self) -> None:
         """End the subscription."""
@@ -175,7 +177,9 @@ def _message_class(name: str) -> Any:
     try:
         return getattr(importlib.import_module(f"{package}.msg"), kind)
     except (ImportError, AttributeError) as error:
-        raise ConfigurationError(f"the message type {name} is not installed: {error}", name) from error
+        raise ConfigurationError(
+            f"the message type {name} is not installed: source a workspace with it ({error})", name
+        ) from error
 
 
 def _requested(offered: tuple[Qos, ...], depth: int) -> QoSProfile:

@@ -94,7 +94,9 @@ class PlanarClient(ClientNode):
                 told, end = self._n_shown, time.monotonic() + patience
             if time.monotonic() > end:
                 shown = f"{told} of {n_motions} motions"
-                raise ServiceError(f"the demonstrator showed {shown}, but no further motion within {patience} s")
+                raise ServiceError(
+                    f"the demonstrator showed {shown}, but no further motion within {patience} s; see its log"
+                )
 
     def set_task(self, task: PlanarTask) -> None:
         """Give the simulator a task."""
@@ -125,7 +127,7 @@ class PlanarClient(ClientNode):
                 moved = moved or bool(status.moving)
             self._statuses = []
             if time.monotonic() > end:
-                raise ServiceError(f"the simulator did not finish a trajectory within {patience} s")
+                raise ServiceError(f"the simulator did not finish a trajectory within {patience} s; see its log")
 
     def _take_progress(self, message: UInt32) -> None:
         self._n_shown = int(message.data)

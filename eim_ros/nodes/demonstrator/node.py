@@ -158,12 +158,12 @@ class Demonstrator(ManagedNode[DemonstratorSettings]):
         while not self._moving():
             if self._refused:
                 raise ServiceError(f"the simulator refused a trajectory: {self._refused}", self._refused)
-            self._check(latest, "the simulator did not begin a trajectory")
+            self._check(latest, "the simulator did not begin a trajectory; see its log")
             yield
         # simulated time may be slower than real time
         latest = time.monotonic() + _PATIENCE + 20.0 * float(motion.times[-1])
         while self._moving():
-            self._check(latest, "the simulator did not finish a trajectory")
+            self._check(latest, "the simulator did not finish a trajectory; see its log")
             yield
         yield from self._tell_label("pause")
         self._n_shown += 1

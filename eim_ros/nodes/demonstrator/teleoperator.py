@@ -64,14 +64,16 @@ class Person:
     def _take_twist(self, message: Twist) -> None:
         linear, angular = np.array([message.linear.x, message.linear.y]), float(message.angular.z)
         if not (np.isfinite(linear).all() and np.isfinite(angular)):
-            raise ConfigurationError("the velocities of a twist must be finite", linear.tolist())
+            raise ConfigurationError(
+                f"the velocities of a twist must be finite, got {linear.tolist()} and {angular}", linear.tolist()
+            )
         self._take_wish(lambda q: joint_velocity(self._arm, q, linear, angular))
 
     def _take_velocity(self, message: JointState) -> None:
         names = list(message.name)
         unknown = sorted(set(names) - set(self._arm.joint_names))
         if unknown:
-            raise JointStateError(f"the request of velocities names unknown joints: {unknown}", names)
+            raise JointStateError(f"the velocity command names unknown joints: {unknown}", names)
         if len(names) != len(message.velocity) or not np.isfinite(message.velocity).all():
             raise JointStateError(
                 f"expected one finite velocity for each of {len(names)} names, got {list(message.velocity)}", names

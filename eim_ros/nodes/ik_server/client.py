@@ -69,7 +69,7 @@ class IKClient(ClientNode):
         request = GetParameters.Request(names=["chain.joint_names"])
         values = [parameter_value_to_python(value) for value in self._answer(client, request, _ANSWERED_WITHIN).values]
         if len(values) != 1 or None in values:
-            raise ServiceError(f"{self._server} has no joint names yet: configure it first", self._server)
+            raise ServiceError(f"{self._server} has no joint names yet: configure this node first", self._server)
         return [str(name) for name in values[0]]
 
     def _wait_until_active(self, watch: Watch) -> None:

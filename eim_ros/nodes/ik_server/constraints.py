@@ -236,7 +236,7 @@ def fill_constraints(message: Any, constraints: Constraints) -> None:
     """
     if constraints.links:
         raise ConstraintError(
-            "a service request cannot contain conditions on links; use the Python API instead", constraints.links
+            "a service request cannot contain conditions on links: use the Python API instead", constraints.links
         )
     message.position_only = bool(constraints.position_only)
     message.position_tolerance = constraints.position_tolerance
@@ -279,7 +279,7 @@ def shape_of(primitive: SolidPrimitive, transform: np.ndarray, what: str) -> Sha
 def _primitive(shape: Shape) -> SolidPrimitive:
     if isinstance(shape, Capsule):
         raise ConstraintError(
-            "a service request cannot contain a capsule; use a cylinder and two spheres instead", shape
+            "a service request cannot contain a capsule: use a cylinder and two spheres instead", shape
         )
     if isinstance(shape, Box):
         return SolidPrimitive(type=SolidPrimitive.BOX, dimensions=np.asarray(shape.size, dtype=np.float64).tolist())

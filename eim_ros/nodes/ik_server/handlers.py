@@ -171,9 +171,9 @@ def parse_draw(request: Any, response: Any, context: RequestContext, settings: I
     if density not in DENSITIES:
         raise invalid(f"density is {density!r}, expected {', '.join(DENSITIES)}", density)
     if (density == "posture") != (posture is not None):
-        raise invalid("the density 'posture' needs a posture, and other densities must not have one", density)
+        raise invalid("density 'posture' needs a posture, and other densities must not have a posture", density)
     if density == "proposal" and guarantee is not None:
-        raise invalid("the density 'proposal' gives no guarantee: set guarantee.kind to NONE", density)
+        raise invalid("density 'proposal' cannot give a guarantee: set guarantee.kind to NONE", density)
     arguments: dict[str, Any] = {
         "n": n,
         "density": density if posture is None else posture,
@@ -223,7 +223,7 @@ def parse_solve_nearest(request: Any, response: Any, context: RequestContext, se
     targets = _Targets.of(request, context, settings)
     word, weights = str(request.priority), list(request.weights)
     if word and weights:
-        raise invalid("a request must have a priority or weights, not both", word)
+        raise invalid("a request must not have both a priority and weights: leave one of them empty", word)
     priority: Any = tuple(weights) if weights else word or "position"
     with _refusing():
         checked_priority(priority)
@@ -439,7 +439,11 @@ class Handlers:
         """Return the counts of requests for `/diagnostics`."""
         n_open = self._pool.n_open + self._frame_waits.n_open
         n_dropped = str(DELIVERIES.n_dropped)
-        return {"requests open": str(n_open), "answers whose clients had left": n_dropped, **self._counters.facts()}
+        return {
+            "requests open": str(n_open),
+            "answers to clients that no longer existed": n_dropped,
+            **self._counters.facts(),
+        }
 
     def stop(self, timeout: float) -> bool:
         """Answer all open requests. Return False if a request is still being solved after `timeout` [s]."""
@@ -524,7 +528,8 @@ class Handlers:
         waited = time.monotonic() - pending.arrival
         if waited >= parsed.timeout:
             raise RequestError(
-                ErrorCode.TIMED_OUT, f"the timeout of {parsed.timeout} s passed while other requests were served"
+                ErrorCode.TIMED_OUT,
+                f"the timeout of {parsed.timeout} s passed while other requests were served: request a longer timeout",
             )
         parsed.solve(sampler, self._scene(), parsed.timeout - waited)
         return None

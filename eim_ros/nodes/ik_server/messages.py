@@ -369,7 +369,8 @@ def fill_nearest_poses(response: Any, found: Sequence[NearestPose]) -> None:
     is_missing = [bool(np.isnan(each.q).any()) for each in found]
     code, remark = ErrorCode.SUCCESS, ""
     if any(is_missing):
-        code, remark = ErrorCode.GOAL_IN_COLLISION, f"{sum(is_missing)} of {len(found)} targets: all candidates collide"
+        code = ErrorCode.GOAL_IN_COLLISION
+        remark = f"{sum(is_missing)} of {len(found)} targets have only candidates that collide"
     elif not all(each.in_time for each in found):
         code, remark = ErrorCode.TIMED_OUT, "timed out: there may be nearer poses"
     response.error_code.val, response.error_code.message = int(code), remark

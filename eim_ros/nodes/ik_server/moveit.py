@@ -71,7 +71,7 @@ def goal_constraints(
     The message names the field.
     """
     if len(getattr(message, "visibility_constraints", ())):
-        raise invalid("visibility_constraints are not supported; leave them empty", message.visibility_constraints)
+        raise invalid("visibility_constraints are not supported: leave them empty", message.visibility_constraints)
     n_links = len(message.position_constraints) + len(message.orientation_constraints)
     if n_links > MOST_CONSTRAINTS:
         raise invalid(f"there are {n_links} constraints on links, but at most {MOST_CONSTRAINTS} are allowed", n_links)
@@ -169,8 +169,8 @@ def _check_other(name: str, span: Range, state: Mapping[str, float]) -> None:
     if not span[0] - ROUNDING <= state[name] <= span[1] + ROUNDING:
         raise RequestError(
             ErrorCode.NO_IK_SOLUTION,
-            f"joint_constraints: the range of {name!r} is {span[0]:.6g} to {span[1]:.6g}, but robot_state has this "
-            f"joint at {state[name]:.6g}, and it is not in this chain",
+            f"joint_constraints: the range of {name!r} is {span[0]:.6g} to {span[1]:.6g}, but this chain cannot move "
+            f"the joint, and robot_state has it at {state[name]:.6g}",
             name,
         )
 
@@ -291,7 +291,7 @@ def parse_lines(request: Any, context: RequestContext, settings: IkServerSetting
     """
     robot = context.robot
     if getattr(request, "max_cartesian_speed", 0.0) > 0.0:
-        raise invalid("max_cartesian_speed is not supported; use max_velocity_scaling_factor", None)
+        raise invalid("max_cartesian_speed is not supported: use max_velocity_scaling_factor", None)
     if not request.waypoints:
         raise invalid("there are no waypoints; expected at least one", 0)
     spacing, share = float(request.max_step), float(getattr(request, "max_velocity_scaling_factor", 0.0)) or 1.0
@@ -417,7 +417,7 @@ def _state(message: Any, field: str, context: RequestContext) -> dict[str, float
     if len(names) != len(values):
         problem = f"has {len(names)} names and {len(values)} positions; expected equal numbers"
     elif len(set(names)) != len(names):
-        problem = "names a joint twice; expected each joint once"
+        problem = "names a joint more than once; expected each joint once"
     elif wrong := [name for name, value in zip(names, values, strict=True) if not math.isfinite(value)]:
         problem = f"is not finite for {', '.join(wrong)}"
     if problem:

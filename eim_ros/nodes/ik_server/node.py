@@ -70,7 +70,7 @@ def load_replacement(path: str, present: Sampler, data: DataDirectory) -> tuple[
     A model of another robot is refused, because clients know the joints and frames of this robot.
     """
     if not path:
-        raise ModelFileError("the path of the model is empty", path)
+        raise ModelFileError("the path of the model is empty: give the path of a file", path)
     name = path if path in SHIPPED_MODELS else str(data.readable(path))
     sampler = Sampler.load(name, robot=present.robot)
     sampler.prepare()
@@ -112,8 +112,9 @@ class IkServer(ManagedNode[IkServerSettings]):
         is_default = not self.settings.tip_link and self._loaded.model is None
         chain = robot_source.chain_of(robot, is_default=is_default)
         self.get_logger().info(
-            f"configured in {time.monotonic() - began:.1f} s: model {self._model}, {self._loaded.n_experts} experts, "
-            f"{self._loaded.context_kind} context, robot {chain}, groups: {', '.join(groups) or 'none'}"
+            f"configured in {time.monotonic() - began:.1f} s: model {self._model} with {self._loaded.n_experts} "
+            "experts and "
+            f"context {self._loaded.context_kind}, robot {chain}, groups: {', '.join(groups) or 'none'}"
         )
 
     def activate(self) -> None:
@@ -148,7 +149,9 @@ class IkServer(ManagedNode[IkServerSettings]):
             return
         if not collision_model(robot).n_shapes:
             raise ConfigurationError(
-                "planning_scene_topic is set, but the robot has no collision shapes to check", robot.name
+                "planning_scene_topic is set, but the robot has no collision shapes: leave planning_scene_topic "
+                "empty, or add <collision> to links",
+                robot.name,
             )
         self._scene = PlanningSceneTopic(self, self.settings.planning_scene_topic, robot)
 

@@ -78,7 +78,9 @@ class PlanningSceneObjects:
         for message in scene.world.collision_objects:
             self._change(message)
         if len(scene.world.octomap.octomap.data):
-            self._octree = "its octomap cannot be checked; clear it (service clear_octomap), or disable octomap updates"
+            self._octree = (
+                "its octomap cannot be checked: clear the octomap (service clear_octomap), or disable its updates"
+            )
         problems = [f"object {name!r}: {each.problem}" for name, each in self._objects.items() if each.problem]
         problems += filter(None, [self._octree, self._matrix_problem])
         obstacles = tuple(part for each in self._objects.values() for part in each.placed)
@@ -128,10 +130,10 @@ class PlanningSceneObjects:
         pose = pose @ transform_of(message.pose)
         if operation == MOVE:
             if known is None:
-                raise EimError("it was moved before it was added", message.id)
+                raise EimError("it was moved before it was added to the scene", message.id)
             return known if known.problem else _Object(pose, known.parts)
         if len(message.planes):
-            raise EimError("a plane cannot be checked; use a box instead", message.id)
+            raise EimError("a plane cannot be checked: use a box instead", message.id)
         parts = [
             shape_of(primitive, transform_of(each), "a primitive")
             for primitive, each in zip(message.primitives, message.primitive_poses, strict=True)

@@ -107,9 +107,9 @@ class DemonstratorSettings(PlanarSettings, ManagedSettings):
         "Shift of the goal from its first to its last place: x, y. The other places are evenly spaced in between.",
         unit="m",
     )
-    seed: int = option(0, "Seed of the motions. A later start continues the random sequence.", minimum=0)
+    seed: int = option(0, "Seed of the motions. Each later start continues the random sequence.", minimum=0)
     show_at_start: bool = option(
-        True, "Show motions as soon as the simulator is available; otherwise wait for ~/start."
+        True, "Whether motions begin as soon as the simulator is available; otherwise they begin after ~/start."
     )
     exit_when_done: bool = option(False, "End the process, with exit code 0, after the last motion.")
     speed_share: float = option(
@@ -119,7 +119,9 @@ class DemonstratorSettings(PlanarSettings, ManagedSettings):
     simulator: str = option("planar_simulator", "Name of the simulator node.")
     recorder: str = option("", "Name of the recorder node that receives the labels. Empty: no recorder.")
     label: str = option("demonstration", "Label of each motion. Between motions the label is 'pause'.")
-    set_task: bool = option(True, "Send the task to the simulator first; otherwise the simulator must already have it.")
+    set_task: bool = option(
+        True, "Whether the task is sent to the simulator first; otherwise the simulator must already have the task."
+    )
     command_timeout: float = option(
         0.25, "Time after which a velocity command of a person expires.", unit="s", minimum=0.02, maximum=10.0
     )
@@ -129,7 +131,9 @@ class DemonstratorSettings(PlanarSettings, ManagedSettings):
         if len(self.last_shift) != 2:
             raise ConfigurationError(f"last_shift must be two numbers x, y, got {self.last_shift}", self.last_shift)
         if self.n_places > 1 and not self.set_task:
-            raise ConfigurationError("set_task must be true if the goal has several places", self.n_places)
+            raise ConfigurationError(
+                "set_task must be true if n_places is above 1, got n_places {self.n_places}", self.n_places
+            )
 
     def tasks(self) -> list[PlanarTask]:
         """Return the task with the goal at each of its places."""

@@ -178,10 +178,12 @@ class Trainer(ManagedNode[TrainerSettings]):
         path = self.settings.data.readable(robot)
         if ".xacro" in path.name:  # xacro macros can include any file and evaluate Python
             raise RobotError(
-                f"{path} is not expanded for a remote caller: give a URDF (xacro FILE > robot.urdf)", robot
+                f"{path} is a xacro file, which is not expanded for remote callers: give a URDF (xacro FILE > "
+                "robot.urdf)",
+                robot,
             )
         if is_mjcf(path.read_bytes()):  # MJCF can include any file too
-            raise RobotError(f"{path} is MJCF, which is not read for a remote caller: give a URDF", robot)
+            raise RobotError(f"{path} is MJCF, which is not read for remote callers: give a URDF", robot)
         return path
 
     def _fresh_path(self, task: str, algorithm: str) -> Path:

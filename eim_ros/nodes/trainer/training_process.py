@@ -58,7 +58,7 @@ def training_command(settings: Sequence[str], device: str = "cpu", **flags: str 
     """
     for setting in settings:
         if setting.partition("=")[0].strip().partition(".")[0] == "run":
-            raise ConfigurationError(f"expected a setting of the learner, got {setting!r}", setting)
+            raise ConfigurationError(f"{setting!r} is not a setting of the learner: leave it out", setting)
     words = [f"--{name}={value}" for name, value in flags.items() if name != "robot" or value]
     run = (f"device={device}", "progress=json", "checkpoint_every=0", "end_with_stdin=true")
     words += [*(f"--set={setting}" for setting in settings), *(f"--set=run.{setting}" for setting in run)]

@@ -61,7 +61,7 @@ def test_cloud_of_a_camera_is_read(big: bool) -> None:
         ({"fields": []}, "has the fields none"),
         ({"height": 3}, "160 bytes for 3 rows"),
         ({"width": 4}, "4 points"),
-        ({"point_step": 12}, "beyond its point_step"),
+        ({"point_step": 12}, "after its point_step"),
     ],
 )
 def test_cloud_that_is_none_is_refused(fields: dict, reason: str) -> None:

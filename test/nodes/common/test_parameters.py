@@ -46,7 +46,7 @@ def test_defaults_and_overrides_become_settings(make_node: MakeNode) -> None:
         ({"default_timeout": float("nan")}, "default_timeout"),
         ({"default_timeout": float("inf")}, "default_timeout"),
         ({"default_timeout": 20.0, "max_timeout": 10.0}, "default_timeout"),
-        ({"max_sample": 10}, "unknown parameter max_sample of parameters_under_test; known parameters: .*robot, "),
+        ({"max_sample": 10}, "unknown parameter max_sample of parameters_under_test; the parameters are .*robot, "),
         ({"robot": "iiwa14", "use_robot_description_topic": True}, "given by robot and use_robot_description_topic"),
         ({"robot": "iiwa14", "robot_description": "<robot/>"}, "given by robot and robot_description"),
     ],
@@ -83,7 +83,7 @@ def test_change_that_contradicts_another_parameter_is_refused_and_leaves_the_set
     settings = NodeSettings(node, IkServerSettings)
     (result,) = node.set_parameters([Parameter("default_timeout", value=31.0)])
     assert not result.successful
-    assert "default_timeout is 31.0 s, but must be at most max_timeout, 30.0 s" in result.reason
+    assert "default_timeout is 31.0 s, expected at most max_timeout, 30.0 s" in result.reason
     assert settings.current == IkServerSettings()
     both = [Parameter("max_timeout", value=40.0), Parameter("default_timeout", value=31.0)]
     assert node.set_parameters_atomically(both).successful

@@ -91,7 +91,7 @@ def test_table_is_printed_without_json(server: ServerProcess, capsys: pytest.Cap
     assert eim(["sample", "--service", "/ik_server", "--pose", *POSITION, "-n", "20", *WAIT]) == 0
     told = capsys.readouterr()
     assert told.err == ""
-    assert told.out.startswith("20 valid of 20 configurations in ")
+    assert told.out.startswith("20 of 20 configurations are valid, after ")
 
 
 @pytest.mark.parametrize(

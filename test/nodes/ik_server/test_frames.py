@@ -171,7 +171,7 @@ def test_what_does_not_come_is_refused_with_what_is_known(client: ClientNode, ro
     server = room[0]
     assert not client.set_parameters(server, NODE, transform_timeout=0.1)
     for frame, stamp, told in (
-        ("moon", 0, "frame 'moon' is unknown; known frames: "),
+        ("moon", 0, "frame 'moon' is unknown; the frames are "),
         ("table", BEGIN + 3 * SECOND, "frame 'table' is not known at 1790000003.000000007 s, which is 1.02 s after"),
         ("table", BEGIN - 1, "1e-09 s before the earliest known transform, 1790000000.000000007 s"),
     ):

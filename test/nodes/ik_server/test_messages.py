@@ -145,7 +145,7 @@ def test_message_has_the_effective_sample_size_of_draws() -> None:
 
 def test_a_spacing_that_takes_too_many_configurations_is_refused() -> None:
     message = request(service_type=SolveAllIK, max_spacing=0.05, position_only=False, poses=[pose_message(POSE)])
-    with pytest.raises(RequestError, match=r"needs .* configurations, more than max_solutions \(50\)"):
+    with pytest.raises(RequestError, match=r"needs .* configurations, which exceeds max_solutions \(50\)"):
         solutions("solve_all_ik", message, Sampler(ROBOT), IkServerSettings(max_samples=50))
     message.max_spacing = -1.0
     with pytest.raises(RequestError, match="max_spacing is -1.0"):

@@ -316,7 +316,7 @@ def test_constraint_of_a_joint_that_the_chain_does_not_move_is_compared_with_the
     request.ik_request.constraints.joint_constraints = [limited("finger", 0.04)]
     error = refusal(request)
     assert error.code == ErrorCode.NO_IK_SOLUTION
-    assert "the range of 'finger' is 0.03 to 0.05, but robot_state has this joint at 0.02" in str(error)
+    assert "is 0.03 to 0.05, but this chain cannot move the joint, and robot_state has it at 0.02" in str(error)
 
 
 @pytest.mark.parametrize("frame", ["", "world"])
@@ -411,7 +411,7 @@ FOREIGN = {f"left_{name}": 0.1 for name in ROBOT.joint_names}
         (put("timeout.sec", -1), GOAL, "timeout is -1"),
         (put("timeout.sec", 31), GOAL, "at most 30.0 s"),
         (put("robot_state.joint_state.name", ["j1"]), STATE, "robot_state.joint_state has 1 names and 0 positions"),
-        (at(0.0, 0.0), STATE, "robot_state.joint_state names a joint twice"),
+        (at(0.0, 0.0), STATE, "robot_state.joint_state names a joint more than once"),
         (at(np.nan), STATE, "robot_state.joint_state is not finite for j1"),
         (at(**FOREIGN), STATE, "has no joint of this robot, only 'left_j1'"),
         (at(**FOREIGN), STATE, "the names of the chain, 'j1'"),

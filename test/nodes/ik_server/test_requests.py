@@ -329,7 +329,7 @@ ONE: dict[str, tuple[dict[str, Any], ErrorCode, str]] = {
     "too long timeout": ({"timeout": 20.1}, GOAL, "at most 20.0 s"),
     "negative position tolerance": ({"position_tolerance": -1e-6}, GOAL, "position_tolerance"),
     "infinite orientation tolerance": ({"orientation_tolerance": math.inf}, GOAL, "orientation_tolerance"),
-    "unknown order": ({"order": ["beauty"]}, GOAL, "unknown order 'beauty'; known: density"),
+    "unknown order": ({"order": ["beauty"]}, GOAL, "unknown order 'beauty'; the orders are density"),
     "distance to nothing": ({"order": ["distance"]}, GOAL, "ordering by distance needs a reference configuration"),
     "order named twice": ({"order": ["limits", "limits"]}, GOAL, "each name once"),
     "no posture for the order": ({"order": ["posture"]}, GOAL, "ordering by posture needs a preferred posture"),

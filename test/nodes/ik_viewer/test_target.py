@@ -69,7 +69,7 @@ def test_it_waits_for_a_frame_and_is_refused_once_when_that_does_not_come(target
     assert target.look(0.9)
     told.known.clear()
     assert not target.take(Target(FIRST, "hand"), 2.0)
-    with pytest.raises(PoseError, match="a target is in frame 'hand', which is not .* and not known from tf: unknown"):
+    with pytest.raises(PoseError, match="a target is in frame 'hand', which is neither .* nor known from tf: unknown"):
         target.look(3.1)
     assert not target.look(3.2)
     np.testing.assert_array_equal(target.pose, POSE)

@@ -218,7 +218,7 @@ def test_mjcf_is_refused_because_it_may_include_any_file(trainer: TrainClient, m
     (folder / "arm.xml").write_text("<mujoco><include file='/etc/passwd'/></mujoco>")
     status, result = trainer.train(task="ik", data=motions, robot=str(folder / "arm.xml"))
     assert status == GoalStatus.STATUS_ABORTED
-    assert "is MJCF, which is not read for a remote caller" in result.message, result.message
+    assert "is MJCF, which is not read for remote callers" in result.message, result.message
 
 
 def test_output_that_cannot_or_must_not_be_written_is_told_before_a_training_begins(
