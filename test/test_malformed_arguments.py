@@ -204,7 +204,7 @@ def test_true_is_no_count_of_threads_links_or_causes() -> None:
     ("call", "words"),
     [
         (lambda: ROBOT.random(5, -1), "or a numpy Generator, got -1"),
-        (lambda: EM(FEW).fit(POINTS, POINTS), "give them as one pair"),
+        (lambda: EM(FEW).fit(POINTS, POINTS), "give contexts and samples as one pair"),
         (lambda: constrained({"tolerances": [0] * 6}), "constraints must be of type Constraints"),
         (lambda: Posture({JOINT: 0.1}, "heavy"), "the weights of a posture must map names to values, got 'heavy'"),
         (lambda: sampled(order={"density": "much"}), "the weight of order 'density' must be"),

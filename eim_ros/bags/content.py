@@ -449,7 +449,7 @@ def read_table(path: Path, joint_names: Sequence[str] | None, cuts: Cuts | None 
     if missing := [name for name in joint_names or () if name not in names]:
         raise DataError(f"{path} has no joint {missing[0]}; its joints are {', '.join(names)}", missing)
     if not len(times):
-        raise DataError(f"{path} has no rows of data: record at least one joint state", str(path))
+        raise DataError(f"{path} has no rows of data: give a table with at least one row", str(path))
     wanted = list(joint_names or names)
     positions = positions[:, [names.index(name) for name in wanted]]
     usable = np.isfinite(times) & (np.abs(positions) < LARGEST_POSITION).all(axis=1)

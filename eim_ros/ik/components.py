@@ -110,7 +110,7 @@ def self_motion_components(
     rows = robot._finite_rows(solutions, "solutions")
     spacing = positive_number(spacing, "the spacing")
     if not spacing < math.inf:
-        raise RobotError("the spacing of solutions must be finite, got {spacing}", spacing)
+        raise RobotError(f"the spacing of solutions must be finite, got {spacing}", spacing)
     rows = rows[robot.chain.verify(task, rows)[1]]
     rows = rows[distinct_rows(robot, rows, SAME_SOLUTION)]
     free = redundancy(robot.bounds, position_only)

@@ -179,7 +179,7 @@ def checked_source(source: Any) -> str | Path:
             return text.decode() if isinstance(text, bytes) else str(text)
     raise RobotError(
         "a robot must be the name of an included robot, or the path or text of a URDF, got an object of type "
-        "{type(source).__name__}",
+        f"{type(source).__name__}",
         source,
     )
 

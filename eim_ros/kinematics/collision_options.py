@@ -72,7 +72,8 @@ class CollisionOptions:
         _check_folders(self.package_paths)
         if not isinstance(self.srdf, (str, Path)):
             raise RobotError(
-                "srdf must be the text of an SRDF, its path, or a name package://NAME/..., got {self.srdf!r}", self.srdf
+                f"srdf must be the text of an SRDF, its path, or a name package://NAME/..., got {self.srdf!r}",
+                self.srdf,
             )
         for name in ("most_obstacles", "most_points", "most_triangles", "most_mesh_bytes"):
             whole_number(getattr(self, name), 1, name, most=2**40)

@@ -261,7 +261,7 @@ def quaternion_from_matrix(rotation: npt.ArrayLike) -> FloatArray:
     if r.shape not in ((3, 3), (4, 4)):
         raise PoseError(f"expected a rotation (3, 3) or a transform (4, 4), got shape {r.shape}", rotation)
     if not np.abs(r[:3, :3]).max() <= LARGEST_ENTRY:  # also true for NaN
-        raise PoseError("a rotation must have entries from -1 to 1, got {r[:3, :3].tolist()}", rotation)
+        raise PoseError(f"a rotation must have entries from -1 to 1, got {r[:3, :3].tolist()}", rotation)
     products = np.array(
         [
             [1 + r[0, 0] - r[1, 1] - r[2, 2], r[1, 0] + r[0, 1], r[0, 2] + r[2, 0], r[2, 1] - r[1, 2]],

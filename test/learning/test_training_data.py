@@ -45,7 +45,7 @@ def test_data_of_other_forms_are_refused(data):
 
 
 def test_parts_of_unequal_length_are_refused():
-    with pytest.raises(DataError, match="equally many rows"):
+    with pytest.raises(DataError, match="the same number of rows"):
         checked_data((torch.zeros(3, 2), torch.zeros(4, 2)))
 
 

@@ -236,7 +236,7 @@ BAD: dict[str, tuple[str, dict[str, Any], str]] = {
     "no trajectories": ("score_motion", {}, "number of trajectories is 0"),
     "unknown joint": ("score_motion", _named("shoulder", "elbow", "hip"), "unknown joints: hip"),
     "missing joint": ("score_motion", _named("shoulder", "elbow"), "lacks joints: wrist"),
-    "repeated joint": ("score_motion", _named("elbow", "elbow", "wrist"), "twice"),
+    "repeated joint": ("score_motion", _named("elbow", "elbow", "wrist"), "more than once"),
     "missing position": ("score_motion", _point(positions=[0.0, 0.0]), "point 7 has 2 positions"),
     "nan position": ("score_motion", _point(positions=[0.0, math.nan, 0.0]), "finite"),
     "out of limits": ("score_motion", _point(positions=[0.0, 3.1, 0.0]), BEYOND),

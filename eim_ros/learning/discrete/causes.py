@@ -235,9 +235,12 @@ class BinarySparseCoding(_Causes):
                 tuple(self.prior.shape),
             )
         if not bool(torch.isfinite(self.weights).all()):
-            raise DistributionError("the weights must be finite", self.weights)
+            raise DistributionError("the weights of the causes must be finite", self.weights)
         if not bool((self.prior > 0.0).all() and (self.prior < 1.0).all()):
-            raise DistributionError("the prior of each cause must lie between 0 and 1, both excluded", self.prior)
+            raise DistributionError(
+                f"the prior of each cause must lie between 0 and 1, both excluded, got {self.prior.tolist()}",
+                self.prior,
+            )
         if not bool(self.deviation > 0.0):
             raise DistributionError(
                 f"the standard deviation of the noise must be positive, got {float(self.deviation)}", self.deviation
@@ -437,7 +440,10 @@ class SigmoidBeliefNetwork(_BinaryOutputs):
         if not bool(torch.isfinite(self.weights).all() and torch.isfinite(self.bias).all()):
             raise DistributionError("the weights and the bias must be finite", self.weights)
         if not bool((self.prior > 0.0).all() and (self.prior < 1.0).all()):
-            raise DistributionError("the prior of each cause must lie between 0 and 1, both excluded", self.prior)
+            raise DistributionError(
+                f"the prior of each cause must lie between 0 and 1, both excluded, got {self.prior.tolist()}",
+                self.prior,
+            )
         super().__post_init__()
 
     @classmethod

@@ -297,7 +297,7 @@ class GaussianMixture(Distribution):
         """
         weights, covariances = as_parameter("weights", weights), as_parameter("covariances", covariances)
         if not bool((weights >= 0.0).all()):
-            raise DistributionError("the weights must not be negative", weights)
+            raise DistributionError(f"the weights must not be negative, got {weights.tolist()}", weights)
         if covariances.dim() < 2 or covariances.shape[-1] != covariances.shape[-2]:
             raise DistributionError(
                 f"covariances must be square matrices, got shape {tuple(covariances.shape)}", covariances.shape

@@ -48,7 +48,9 @@ def check_description(description: str) -> None:
     Without this check, `Robot` would interpret the text as the name of a file.
     """
     if description and not description.lstrip().startswith("<"):
-        raise ConfigurationError("robot_description must be the text of a URDF, got {description[:200]!r}", description)
+        raise ConfigurationError(
+            f"robot_description must be the text of a URDF, got {description[:200]!r}", description
+        )
 
 
 def chain_of(robot: Robot, *, is_default: bool) -> str:

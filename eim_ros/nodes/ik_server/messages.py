@@ -257,7 +257,11 @@ class RequestContext:
         if given is not None or self.joints is None:
             return given
         if self.unknown_joints:
-            raise RequestError(ErrorCode.INVALID_ROBOT_STATE, f"near is empty, and {self.unknown_joints}", None)
+            raise RequestError(
+                ErrorCode.INVALID_ROBOT_STATE,
+                f"near is empty, and {self.unknown_joints}: give near, or publish these joints",
+                None,
+            )
         return np.array([self.joints[name] for name in self.robot.joint_names])
 
     @cached_property

@@ -132,7 +132,7 @@ class DemonstratorSettings(PlanarSettings, ManagedSettings):
             raise ConfigurationError(f"last_shift must be two numbers x, y, got {self.last_shift}", self.last_shift)
         if self.n_places > 1 and not self.set_task:
             raise ConfigurationError(
-                "set_task must be true if n_places is above 1, got n_places {self.n_places}", self.n_places
+                f"set_task must be true if n_places is above 1, got n_places {self.n_places}", self.n_places
             )
 
     def tasks(self) -> list[PlanarTask]:

@@ -189,7 +189,7 @@ def test_sparsest_states_differ_and_have_few_causes(n_states):
     [
         (sparse_coding(), lambda good: {"prior": good.prior[:2]}, "must have equal"),
         (sparse_coding(), lambda good: {"prior": torch.ones(3).double()}, "between 0 and 1"),
-        (sparse_coding(), lambda good: {"weights": math.nan * good.weights}, "weights must be finite"),
+        (sparse_coding(), lambda good: {"weights": math.nan * good.weights}, "weights of the causes must be finite"),
         (sparse_coding(), lambda good: {"deviation": 0.0 * good.deviation}, "noise must be positive"),
         (noisy_or(), lambda good: {"weights": 2.0 * good.weights}, "weights must lie between"),
         (noisy_or(), lambda good: {"leak": good.leak[:2]}, "must have equal"),

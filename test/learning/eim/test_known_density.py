@@ -240,7 +240,7 @@ def test_start_at_the_target_stays_there():
     [
         (None, None, DataError, "nothing to start from; give samples"),
         ((torch.zeros(3, 1), None), None, DataError, "nothing to start from; give samples"),
-        (torch.zeros(3, 2), None, DataError, "as many points"),
+        (torch.zeros(3, 2), None, DataError, "50 experts need at least 50 points"),
         (torch.full((60, 2), torch.nan), None, DataError, "NaN"),
         (torch.zeros(60, 3), normal_mixture([0.0, 0.0]), DistributionError, "the start has"),
         ((torch.zeros(4, 1), None), normal_mixture([0.0, 0.0]), DistributionError, "the start has"),

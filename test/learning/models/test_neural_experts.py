@@ -70,9 +70,9 @@ def test_contexts_far_from_the_data_give_finite_distributions():
 
 
 def test_networks_that_do_not_fit_are_refused():
-    with pytest.raises(DistributionError, match=r"do not fit .* \(3, 1, 5\)"):
+    with pytest.raises(DistributionError, match=r"do not match .* \(3, 1, 5\)"):
         NeuralExperts(random_experts(0, 3, 2, 1), random_network(0, 3, 1, 4))
-    with pytest.raises(DistributionError, match="do not fit together"):
+    with pytest.raises(DistributionError, match="the networks do not match, got"):
         BatchedNetwork(torch.zeros(1), torch.ones(1), (torch.zeros(2, 3, 2),), (torch.zeros(2, 3),))
     with pytest.raises(DistributionError, match="finite"):
         BatchedNetwork(torch.zeros(1), torch.zeros(1), (torch.zeros(2, 3, 1),), (torch.zeros(2, 3),))

@@ -320,7 +320,7 @@ ONE: dict[str, tuple[dict[str, Any], ErrorCode, str]] = {
     "most samples": ({"n_samples": 2**32 - 1}, GOAL, "expected 1 to 1000"),
     "unknown joint": (near_of([*J, "gripper"], [0.0] * 8), STATE, "unknown joints: gripper"),
     "missing joint": (near_of(J[:-1], [0.0] * 6), STATE, f"lacks joints: {J[-1]}"),
-    "repeated joint": (near_of(J[:-1] + J[:1], [0.0] * 7), STATE, "twice"),
+    "repeated joint": (near_of(J[:-1] + J[:1], [0.0] * 7), STATE, "more than once"),
     "joint without value": (near_of(J, [0.0] * 6), STATE, "7 names and 6 positions"),
     "values without names": (near_of([], [0.0] * 7), STATE, "0 names and 7 positions"),
     "nan joint": (near_of(J, [math.nan] * 7), STATE, "finite"),

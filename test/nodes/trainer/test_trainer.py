@@ -211,7 +211,7 @@ def test_bad_goal_is_answered_with_its_cause(trainer: TrainClient, folder: Path)
     save_data_set(planar, collect(Robot("planar3"), 60, "position", 0))
     status, result = trainer.train(task="ik", data=str(planar), robot="planar5")
     assert (status, result.success) == (GoalStatus.STATUS_ABORTED, False)
-    assert "belongs to robot 'planar3'" in result.message, result.message
+    assert "was collected for robot 'planar3'" in result.message, result.message
 
 
 def test_mjcf_is_refused_because_it_may_include_any_file(trainer: TrainClient, motions: str, folder: Path) -> None:
