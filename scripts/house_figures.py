@@ -198,7 +198,7 @@ def main() -> None:
     """Print the figures."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--flows", action="store_true", help="count the files that requests and a training cross")
-    parser.add_argument("--verbose", action="store_true", help="list what is counted")
+    parser.add_argument("--verbose", action="store_true", help="print the items that are counted")
     args = parser.parse_args()
     trees = modules()
     lines = sum(len(path.read_text(encoding="utf-8").splitlines()) for path in PACKAGE.rglob("*.py"))

@@ -258,7 +258,7 @@ class JointMatcher:
             return None, self._problem
         values = np.asarray(positions, dtype=np.float64)
         if len(values) != len(self._names):
-            return None, f"{len(self._names)} names but {len(values)} positions"
+            return None, f"with {len(self._names)} names but {len(values)} positions"
         values = values[self._columns]
         finite = np.abs(values) < LARGEST_POSITION
         if not finite.all():

@@ -193,9 +193,9 @@ class PairCollector:
         if not robot.within_limits(values, LIMIT_TOLERANCE)[0]:
             outside = np.maximum(robot.lower - values, values - robot.upper)
             worst = int(np.argmax(outside))
-            return self._drop(f"{robot.joint_names[worst]} is out of its limits by {outside[worst]:.3g}")
+            return self._drop(f"{robot.joint_names[worst]} exceeds its limits by {outside[worst]:.3g}")
         if self._rows and np.abs(values - self._rows[-1]).max() < self._min_distance:
-            return self._drop("closer than min_distance to the previous joint state")
+            return self._drop("the joint state is closer than min_distance to the previous one")
         self._add(values)
         return True
 

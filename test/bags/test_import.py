@@ -218,7 +218,7 @@ def test_single_bad_messages_are_left_out_and_counted(tmp_path: Path) -> None:
         "joint states in which j1 is not finite": 1,
         "joint states in which j2 is not finite": 1,
         "joint states without j2": 1,
-        "joint states 2 names but 1 positions": 1,
+        "joint states with 2 names but 1 positions": 1,
         "joint states that are not in the order of their times": 2,
     }
     assert np.abs(data_set.sample).max() < 1.0

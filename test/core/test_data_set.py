@@ -130,7 +130,7 @@ def test_wanted_joints_come_in_the_wanted_order_whatever_the_order_of_the_messag
         ([], [], "other joints"),
         (["a"], [1.0], "without b"),
         (["a", "b", "a"], [1.0, 2.0, 3.0], "a given twice"),
-        (["a", "b"], [1.0], "2 names but 1 positions"),
+        (["a", "b"], [1.0], "with 2 names but 1 positions"),
         (["a", "b"], [1.0, np.nan], "b is not finite"),
         (["a", "b"], [np.inf, np.nan], "b, a are not finite"),
     ],

@@ -109,7 +109,7 @@ def test_server_answers_with_a_model_of_a_recording(
         ),
         ({"folder": "occupied"}, "collecting failed: fk_collector did not save the pairs: "),
         ({"bag": "demos/swings"}, "importing failed: --task ik needs a robot: give --robot"),
-        ({"settings": "[n_components=-1]", "bag": "demos/swings", "robot": ROBOT}, "training failed: the training returned no model: "),
+        ({"settings": "[n_components=-1]", "bag": "demos/swings", "robot": ROBOT}, "the training returned no model: "),
     ],
 )
 def test_failure_ends_the_process_with_its_reason(

@@ -212,10 +212,10 @@ class ModelExchange:
         try:
             self._replace(path)
             pending.response.success = True
-            self._node.get_logger().info(f"{told} loaded in {time.monotonic() - began:.1f} s")
+            self._node.get_logger().info(f"{told} was loaded in {time.monotonic() - began:.1f} s")
         except Exception as error:  # a damaged file can cause any error
             pending.response.message = reason_of(error)
-            self._node.get_logger().warning(f"{told} refused: {pending.response.message}")
+            self._node.get_logger().warning(f"{told} was refused: {pending.response.message}")
         pending.send()
 
 

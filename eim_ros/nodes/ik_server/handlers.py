@@ -255,7 +255,9 @@ def parse_get_position(request: Any, response: Any, context: RequestContext, set
     def solve(sampler: Sampler, scene: SceneConditions | None, left: float) -> None:
         with _refusing():
             q, in_time = _nearest(sampler, wanted, scene if avoids else None, left)
-        late = "" if in_time or not wanted.near else "timed out: there may be a nearer solution"
+        late = (
+            "" if in_time or not wanted.near else "timed out: there may be a nearer solution; request a longer timeout"
+        )
         messages.fill_nearest(response, state, context.robot, q, "; ".join(filter(None, [wanted.remark, late])))
 
     return Parsed(wanted.timeout, solve)

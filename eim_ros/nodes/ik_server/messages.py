@@ -376,7 +376,7 @@ def fill_nearest_poses(response: Any, found: Sequence[NearestPose]) -> None:
         code = ErrorCode.GOAL_IN_COLLISION
         remark = f"{sum(is_missing)} of {len(found)} targets have only candidates that collide"
     elif not all(each.in_time for each in found):
-        code, remark = ErrorCode.TIMED_OUT, "timed out: there may be nearer poses"
+        code, remark = ErrorCode.TIMED_OUT, "timed out: there may be nearer poses; request a longer timeout"
     response.error_code.val, response.error_code.message = int(code), remark
     response.joint_names, response.n = list(found[0].joint_names), len(found)
     put_arrays(response, positions=np.stack([each.q for each in found]))

@@ -26,8 +26,8 @@ def collector(robot: Robot = ROBOT, n_wanted: int = 100, min_distance: float = 0
         (ROBOT.joint_names, [0.0, 0.0, np.nan], "not finite"),
         (ROBOT.joint_names[:2], [0.0, 0.0], "without joint_3"),
         (("a", "b", "c"), [0.0, 0.0, 0.0], "other joints"),
-        (ROBOT.joint_names, [0.0, 3.5, 0.0], "joint_2 is out of its limits by 0.358"),
-        (ROBOT.joint_names, [0.01, 0.05, 0.0], "closer than min_distance to the previous joint state"),
+        (ROBOT.joint_names, [0.0, 3.5, 0.0], "joint_2 exceeds its limits by 0.358"),
+        (ROBOT.joint_names, [0.01, 0.05, 0.0], "closer than min_distance to the previous one"),
     ],
 )
 def test_unusable_joint_state_is_left_out_with_its_reason(names, positions, reason: str) -> None:

@@ -184,7 +184,7 @@ def test_of_an_arm_with_a_closed_form_no_solution_is_nearer_to_the_joints_that_a
 
 def test_time_that_did_not_suffice_to_look_at_all_solutions_is_told() -> None:
     state = named(ROBOT, Q + 0.05)
-    late = "timed out: there may be a nearer solution"
+    late = "timed out: there may be a nearer solution; request a longer timeout"
     for given, told in ((state, late), ({"j3": 0.2}, late), ({}, "")):  # without a state, any solution is correct
         response = solve(request_for(POSE, **given), left=0.0)
         assert response.error_code.val == ErrorCode.SUCCESS
