@@ -1,4 +1,4 @@
-"""Every number in a document is compared to all digits that are shown. `make lint` checks the documents."""
+"""Every number in a document must agree with results in all digits shown. `make lint` checks the documents."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Real jumps are detected and nothing else is, even if publishers, clocks and networks disturb the times."""
+"""Only real jumps are detected, even if publishers, clocks and networks disturb the times."""
 
 from __future__ import annotations
 

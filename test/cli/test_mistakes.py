@@ -56,7 +56,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def files() -> dict[Path, bytes]:
-    """Return all files. Leave out those of the demo, which collects samples before it rejects a wrong learner."""
+    """Return all files but those of the demo, because it collects samples before it rejects a wrong learner."""
     return {path: path.read_bytes() for path in Path().rglob("*") if path.is_file() and path.parts[0] != "demo"}
 
 

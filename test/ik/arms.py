@@ -97,7 +97,7 @@ def arm_of(name: str) -> Robot:
 
 
 def constant_mixture(means: np.ndarray, deviations: np.ndarray, n_context: int) -> MixtureOfExperts:
-    """Return equally likely experts with means (n, dof) and deviations (dof,). The context has no effect on them."""
+    """Return equally likely experts with means (n, dof) and deviations (dof,), which ignore the context."""
     n_experts, dof = means.shape
     return MixtureOfExperts.from_tensors(
         {

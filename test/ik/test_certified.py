@@ -276,7 +276,7 @@ def crossing_arm(seed: int) -> Robot:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_self_motions_that_cross_are_not_certified(seed: int) -> None:
-    """The crossing self-motions form one connected set, of which a search may find only one curve."""
+    """The crossing self-motions form one connected set, but a search may find only one of its curves."""
     robot = crossing_arm(seed)
     assert robot.general_7r is not None
     q = np.random.default_rng(seed).uniform(-2.0, 2.0, 7)

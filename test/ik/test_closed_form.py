@@ -211,7 +211,7 @@ def test_free_first_joint_of_an_arm_without_shoulder_offset_is_said() -> None:
 
 
 def test_a_stretched_arm_is_at_the_edge_of_its_reach() -> None:
-    """Two solutions meet at a stretched elbow. Rounding must not remove both."""
+    """Two solutions meet at a stretched elbow. Rounding must not remove both solutions."""
     robot = Robot(URDFS["UR5"])
     q = np.array([0.4, -0.8, 0.0, 0.5, 0.9, -0.3])
     samples = Sampler(robot).sample(robot.fk(q), 100, timeout=ENOUGH, seed=0)

@@ -1,4 +1,4 @@
-"""With diversity, samples cover more of the solutions and remain correct. With a model, the default is none."""
+"""With diversity, samples cover more of the solutions and remain correct. With a model, diversity is off by default."""
 
 from __future__ import annotations
 

@@ -250,7 +250,7 @@ def test_random_arms_are_complete() -> None:
 
 @pytest.mark.parametrize("name", [name for name in ARMS if "1e-0" not in name])
 def test_no_set_is_complete_without_solutions_that_nearly_meet(name: str) -> None:
-    """Two solutions meet at a singular configuration. Near it, rounding decides whether they exist."""
+    """Near a singular configuration, where two solutions meet, rounding decides whether the solutions exist."""
     robot, rng = Robot(ARMS[name]), np.random.default_rng(5)
     sampler, n_complete = Sampler(robot), 0
     for _ in range(15):

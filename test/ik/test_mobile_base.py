@@ -89,7 +89,7 @@ def test_samples_reach_poses_far_from_the_start() -> None:
 
 
 def test_mobile_base_and_its_placements_agree() -> None:
-    """A mobile base with fixed joints and a base placed there reach the same poses with as many solutions."""
+    """An arm on a mobile base with fixed joints has as many solutions as an arm whose base is placed there."""
     robot, poses = mobile("ur5e"), wave(3, 0.4)
     base = np.array([0.1, -0.5, 0.0, 0.3])
     found = place_base(Sampler("ur5e"), poses, base[None], n_refined=0)

@@ -53,7 +53,7 @@ def test_proposals_are_those_for_the_tip_that_the_model_knows(kind: str) -> None
 
 
 def test_with_a_tool_and_any_orientation_its_tip_reaches_the_position(tmp_path) -> None:
-    """The model was trained without the tool. The position of its tip depends on the free orientation of the tool."""
+    """The model was trained without the tool, for a tip whose position depends on the free orientation of the tool."""
     arm = arm_of("six_joints")
     broad_model(arm, "position").save(tmp_path / "m.safetensors")
     sampler = Sampler.load(tmp_path / "m.safetensors").with_tool(TOOL)

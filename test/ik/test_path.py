@@ -339,7 +339,7 @@ def test_each_joint_keeps_its_own_largest_step() -> None:
 
 
 def brute_force_reach(robot: Robot, poses: np.ndarray, largest_step: float, n: int) -> int:
-    """Return how many poses small enough steps reach, among solutions from n seeds at each pose and continuations."""
+    """Return how many poses are reached by small enough steps between continuations and solutions from n seeds."""
     rng, reached = np.random.default_rng(99), None
     for index, pose in enumerate(poses):
         refined = refine(robot, robot.random(n, rng), pose, patience=3)

@@ -1,4 +1,4 @@
-"""Figures of base placements agree with those of single poses, and the best base with a denser grid of bases."""
+"""Figures of base placements agree with those of single poses. The best base agrees with a denser grid of bases."""
 
 from __future__ import annotations
 

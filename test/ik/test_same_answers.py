@@ -1,4 +1,4 @@
-"""A seed gives the same answer, bit for bit, on every x86 processor. Checked for about 500 answers of six samplers.
+"""A seed gives the same answer, bit for bit, on every x86 processor. About 500 answers of six samplers are checked.
 
 `python scripts/same_answers.py --renew` rewrites the expected hashes after an intended change of answers.
 """

@@ -175,7 +175,7 @@ def test_body_without_shape_does_not_part_neighbours() -> None:
 
 
 def count_checks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Return a list. Each geometric check appends the number of configurations that it checks."""
+    """Return a list to which each geometric check appends its number of configurations."""
     numbers, check = list[int](), CollisionScene._colliding
 
     def counted(scene: CollisionScene, q: np.ndarray, *rest: object) -> tuple[np.ndarray, np.ndarray]:

@@ -182,7 +182,7 @@ def test_no_seed_takes_more_steps_than_allowed(n: int) -> None:
 
 @pytest.mark.parametrize("factor", [1e-3, 0.03, 40.0])
 def test_convergence_is_the_same_for_arms_of_any_size(factor: float) -> None:
-    """Tolerances are scaled too. Steps are weighted by a power of two near the size, so results nearly agree."""
+    """Tolerances scale with the arm. Steps are weighted by a power of two near the size, so results nearly agree."""
     converged = []
     for robot, size in ((resized("panda", 1.0), 1.0), (resized("panda", factor), factor)):
         rng = np.random.default_rng(17)

@@ -65,7 +65,7 @@ def test_wishes_may_contradict_each_other(mixture: GaussianMixture) -> None:
 
 
 def test_wish_far_from_all_ways_leaves_those_that_are_about_as_near() -> None:
-    """The ways are 10 and 10.1 m from the first via point, with a deviation of 0.01 m. One way meets the second."""
+    """The ways are 10 and 10.1 m from the first via point (deviation 0.01 m). One way meets the second via point."""
     means = torch.tensor([[10.0] * 5 + [0.0] * 5, [-10.1] * 5 + [0.0] * 5], dtype=torch.float64)
     factors = 0.01 * torch.eye(10, dtype=torch.float64).expand(2, -1, -1)
     ways = GaussianMixture(torch.zeros(2, dtype=torch.float64), means, factors)

@@ -59,7 +59,7 @@ class ClientNode:
         return client
 
     def call(self, server: ServerProcess, service_type: Any, name: str, request: Any, timeout: float = 30.0) -> Any:
-        """Return the response. A request to a service with the default QoS of rclpy is repeated without an answer.
+        """Return the response. If a service with the default QoS of rclpy does not answer, the request is repeated.
 
         With this QoS, rclpy lost 7 of 19,784 responses of a plain node (part `default_qos` of
         `benchmarks.service_load`). Without a second request, a run of all tests would sometimes fail.

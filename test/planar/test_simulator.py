@@ -1,4 +1,4 @@
-"""The simulator has exact time, moves within velocity limits, ignores refused trajectories, and reports success."""
+"""The simulator keeps exact time, moves within velocity limits, ignores refused trajectories, and reports success."""
 
 import numpy as np
 import pytest

@@ -123,7 +123,7 @@ def test_the_page_is_served_without_a_browser(page):
 
 
 def test_the_page_sends_a_dragged_target_in_each_frame(opened):
-    """viser delays the messages of a drag by a timer of 50 ms. Our page ends it even before a timer of 30 ms."""
+    """viser delays the messages of a drag by a timer of 50 ms. Our page ends that timer even before one of 30 ms."""
     first = "new Promise(end => { setTimeout(() => end(30), 30); setTimeout(() => end(50), 50); })"
     assert opened.value(first) == 50
 

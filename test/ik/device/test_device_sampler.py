@@ -44,7 +44,7 @@ ALL = (*FORMS[:3], "panda", "iiwa14", "gen3", "xarm7", PLANAR, "mobile")
 
 
 def configurations(name: str, n: int, special: bool, seed: int = 0) -> np.ndarray:
-    """Return configurations (n, dof) within the limits. Special ones have round angles and joints at limits."""
+    """Return configurations (n, dof) within the limits. Special ones have round angles or joints at limits."""
     sampler, generator = sampler_of(name), np.random.default_rng(seed)
     lower, upper = sampler._setup.lower, sampler._setup.upper
     q = np.maximum(lower, -math.pi) + (np.minimum(upper, math.pi) - np.maximum(lower, -math.pi)) * generator.random(

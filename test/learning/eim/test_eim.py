@@ -262,7 +262,7 @@ def test_contexts_of_an_expert_that_the_gating_forgot_are_still_drawn_by_its_wei
 
 @pytest.mark.parametrize(("kl_bound", "status"), [(0.3, Status.CONVERGED), (1e-3, Status.MAX_ITERATIONS)])
 def test_run_whose_last_updates_hardly_move_the_model_has_converged(kl_bound, status):
-    """With the wide bound, the model reaches the data and converges. With the narrow bound, it can still improve."""
+    """The model reaches the data and converges with the wide bound, and can still improve with the narrow bound."""
     generator = generator_of(0)
     sample = 2.0 + 0.5 * torch.randn(400, 1, generator=generator)
     config = small_eim_config(

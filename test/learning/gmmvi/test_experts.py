@@ -181,7 +181,7 @@ def test_estimates_agree_with_the_closed_form_of_a_quadratic_target(estimator, t
 def test_estimates_of_weighted_samples_are_those_of_a_loop():
     """The references are loops over components.
 
-    For Stein's estimate, a loop averages v grad'L and f grad'L. For the regression, it fits L'grad R to [v, u, 1].
+    Loops average v grad'L and f grad'L for Stein's estimate, and fit L'grad R to [v, u, 1] for the regression.
     """
     components = components_at(3)
     ratio, _, _ = quadratic_ratio(components, 60)
@@ -206,7 +206,7 @@ def test_estimates_of_weighted_samples_are_those_of_a_loop():
 def test_rest_that_is_common_to_all_components_is_no_merit_of_one():
     """The reference solves (F + damping) d = E_o[n f_o] by loops over components, contexts and features.
 
-    If all components have the same reward, the gating moves less than a twentieth of what the linear fits would cause.
+    If all components have the same reward, the gating moves less than a twentieth as far as with the linear fits.
     """
     gate = components_at(3).gate
     context, probabilities = gate.context, gate.log_probs.exp()

@@ -151,7 +151,7 @@ def test_components_outside_a_bounded_support_return():
 
 
 def test_run_on_a_bounded_target_ends_on_a_plateau():
-    """The criterion is the objective inside the support, whose maximum is log 1 = 0. Outside, it is minus infinity.
+    """The objective is minus infinity outside of the support. The test reads it inside, where its maximum is log 1 = 0.
 
     With other seeds and kernels of torch, runs ended after 300 to 517 iterations, within 0.005 nat of the maximum.
     """
@@ -289,7 +289,7 @@ def test_improper_target_never_converges_and_stays_finite():
 
 @pytest.mark.parametrize("covariance", ["full", "diagonal"])
 def test_divergence_does_not_end_with_an_elbo_above_log_z(covariance):
-    """With too long fixed steps, rounding errors at narrow, distant components once gave an ELBO of 7e19."""
+    """With fixed steps that were too long, rounding errors at narrow, distant components once gave an ELBO of 7e19."""
     word = GMMVIConfig.named(
         "SEPYFUX", covariance=covariance, n_samples=8, n_iterations=300, **{"component_step.first": 0.5}
     )

@@ -58,7 +58,7 @@ def test_without_reuse_each_component_or_the_mixture_draws_what_is_desired():
 
 
 def test_reused_samples_count_by_their_effective_number_and_keep_their_background():
-    """Loops compute counts = max(1, n - ESS_o), and z = sum (n_c/N) N(x|c) over old and new components."""
+    """The expected values are counts = max(1, n - ESS_o) and z = sum (n_c/N) N(x|c) over old and new components."""
     old, new = components_of("full", 3, 2), components_of("full", 3, 2)
     new.means[0] += 0.1
     new.means[2] += 9.0  # old samples are useless for this component

@@ -118,7 +118,7 @@ def test_component_without_weight_does_not_run_away_where_entropy_is_bounded():
 
 
 def test_few_contexts_give_a_weightless_component_no_large_step():
-    """By noise, the component has a high reward at one context. It must not take over at unmeasured contexts."""
+    """Noise gives a component a high reward at one context. The component must not take over at unmeasured contexts."""
     many = contexts(5000, 9)
     gating = linear_gating(n_components=300, n_context=9)
     gating = SoftmaxGating(gating.weights, gating.biases - 25.0 * (torch.arange(300) == 0).double())

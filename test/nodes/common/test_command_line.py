@@ -1,4 +1,4 @@
-"""Flags of a node become ROS parameters, and are tested with the help text and misspelt names."""
+"""Flags of a node become ROS parameters and appear in its help. A misspelt flag leads to a suggestion."""
 
 from __future__ import annotations
 

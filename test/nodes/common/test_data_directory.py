@@ -18,7 +18,10 @@ DATA_SET = "a data set (.npz)"
 
 @pytest.fixture
 def data(tmp_path: Path) -> DataDirectory:
-    """Create a data directory with inward and outward links, below a link. A neighbour's name begins with its name."""
+    """Create a data directory below a link.
+
+    It contains links inward and outward. The name of the neighbouring directory begins with the name of this directory.
+    """
     (tmp_path / "real/data/sub").mkdir(parents=True)
     (tmp_path / "real/data_of_others").mkdir()
     (tmp_path / "here").symlink_to("real")

@@ -1,4 +1,4 @@
-"""A settings dataclass defines ROS parameters, tested with a node in this process."""
+"""A settings dataclass defines the ROS parameters of a node. The tests run nodes in this process."""
 
 from __future__ import annotations
 

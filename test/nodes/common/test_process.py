@@ -28,7 +28,7 @@ def has_traceback(server: ServerProcess) -> bool:
 
 
 def test_signal_ends_an_idle_server_cleanly(start_server: Start, client: ClientNode) -> None:
-    """A server that ends notifies other nodes. Without notification, they would notice the end only after 20 s.
+    """A server that ends notifies other nodes. Otherwise, other nodes would notice the end only after 20 s.
 
     The 20 s are the lease of Fast DDS. On a busy machine, an earlier announcement may arrive after the notification,
     and the server seems to exist for 20 s. Therefore only one of three ends must be noticed.

@@ -139,7 +139,7 @@ def test_managed_node_answers_during_the_transition(
 def test_transitions_that_come_meanwhile_are_made_afterwards_in_turn(
     start_server: Start, caller: ClientNode, describe: Callable[[], None]
 ) -> None:
-    """A node with autostart is asked to deactivate and clean up while it configures. It becomes active first."""
+    """A node with autostart that is asked to deactivate and clean up while it configures becomes active first."""
     server = start_server(use_robot_description_topic=True, robot_description_timeout=LONG)
     until_it_configures(caller, server)
     futures = asked(caller, server, "deactivate", "cleanup")

@@ -1,4 +1,4 @@
-"""Poses may be in frames of tf, tested over DDS with a Panda whose limits are narrower and whose tool is 0.1 m long.
+"""Poses may be in frames of tf. The tests use DDS and a Panda with narrower limits and a tool of 0.1 m.
 
 A table turns on a conveyor in the world of the arm. Transforms are published like those of real robots.
 """
@@ -39,7 +39,7 @@ EXACT = 1e-8  # requested tolerances [m, rad], so larger errors come from transf
 
 
 def table(seconds: float) -> np.ndarray:
-    """Return the pose of the table in the world. It turns and moves with its conveyor at constant velocities."""
+    """Return the pose of the table in the world. The table turns and moves with its conveyor at constant velocities."""
     half = 0.35 * seconds
     return pose_from([0.3 - 0.2 * seconds, 0.1 * seconds, 0.2], [0.0, 0.0, np.sin(half), np.cos(half)])
 

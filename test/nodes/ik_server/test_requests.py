@@ -154,7 +154,7 @@ def test_obstacle_around_the_goal_is_told_unless_the_links_may_touch_it() -> Non
 
 
 def test_meshes_and_points_of_a_request_are_avoided() -> None:
-    """Without obstacles, solutions collide with a block and a wall of points near the elbow. With them, none does."""
+    """Some solutions collide with a block and a wall of points near the elbow, unless the request has the obstacles."""
     pose = ROBOT.fk(np.array([0.0, 0.6, 0.0, 1.2, 0.0, 0.8, 0.0]))
     message = request_of(SampleIK, pose[None], n_samples=100)
     plain = joint_positions(sampled(message))

@@ -133,7 +133,7 @@ def test_configured_node_tells_its_chain_and_obeys_a_changed_parameter(
 def test_moveits_types_are_served_beside_ours_where_they_are(
     client: ClientNode, start_server: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If `moveit_msgs` can be imported, its types are served. The test imitates it with our types under its name."""
+    """If `moveit_msgs` can be imported, its types are served. The test imitates this package with our types."""
     (tmp_path / "moveit_msgs").mkdir()
     (tmp_path / "moveit_msgs/__init__.py").touch()  # precedes an installed package
     (tmp_path / "moveit_msgs/srv.py").write_text("from eim_ros.srv import GetCartesianPath, GetPositionIK\n")

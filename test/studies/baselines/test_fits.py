@@ -54,7 +54,7 @@ def test_adversarial_training_comes_closer_to_the_target(name):
 
 @pytest.mark.parametrize("game", [wgan(0.05, 3), wgan_gp(10.0, 3)], ids=["WGAN", "WGAN-GP"])
 def test_wasserstein_distance_brings_a_gaussian_to_its_target(game):
-    """A critic first detects the difference of the means, because it determines the Wasserstein distance."""
+    """A critic first detects a difference of means, because this difference determines the Wasserstein distance."""
     far = mixture([1.0], [[3.0, -2.0]], 0.5)
     config = AdversarialConfig(n_steps=200, batch_size=100, learning_rate=3e-3, generator_rate=4e-2, dropout=0.0)
     fit = fit_adversarially(config, game, MutualInformation(0.0, 1), DATA, far, generator_of(2))
