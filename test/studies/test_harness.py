@@ -74,7 +74,9 @@ def test_cluster_of_two_workers_gives_the_same_table(unbroken, tmp_path):
 def test_scheduler_that_does_not_answer_is_named_with_the_cure(tmp_path, monkeypatch):
     pytest.importorskip("distributed")
     monkeypatch.setattr("eim_ros.core.parallel.CONNECTION_SECONDS", 0.2)
-    with pytest.raises(ServiceError, match=r"no Dask scheduler answers at tcp://127\.0\.0\.1:9: start one"):
+    with pytest.raises(
+        ServiceError, match=r"no Dask scheduler answers at tcp://127\.0\.0\.1:9: start it with `dask scheduler`"
+    ):
         run_experiment(TOY, SETTINGS, SEEDS, tmp_path, DaskWorkers("tcp://127.0.0.1:9"))
     assert not (tmp_path / TABLE_NAME).exists()
 
