@@ -246,6 +246,31 @@ def test_arms_whose_axes_nearly_meet_are_certified(name: str, off: float) -> Non
     assert n_certified >= 3
 
 
+def test_curves_that_cannot_be_traced_are_those_of_the_nominal_arm() -> None:
+    """Near a singularity, tracing fails. The curves of the nominal arm are then moved to the pose of the actual arm."""
+    sampler, n_certified = Sampler(calibrated(Robot("panda"), 1e-5)), 0
+    for index, pose in enumerate(poses_of(sampler.robot, 60, 7101)):
+        traced = sampler.solve_all(pose, 1.0, seed=index).completeness
+        if traced.traced.all():
+            continue
+        answer = sampler.solve_all(pose, DENSE, guarantee="certified", seed=0, max_solutions=100_000, timeout=60.0)
+        if answer.certified:
+            n_certified += 1
+            assert answer.completeness.traced.all()
+            assert farthest_missed(sampler, answer, pose, 2000, Constraints()) < MISSED
+    assert n_certified >= 1
+
+
+def test_curves_that_were_moved_but_not_proven_are_forgotten() -> None:
+    """Here, moved curves touch a limit. Elimination then continues with the traced curves."""
+    sampler = sampler_of("iiwa14")
+    q = np.array([-0.870214152, 2 * math.pi / 3, -math.pi / 2, 1.78105661, 1.45758076, -2.15601596e-05, math.pi / 2])
+    pose = sampler.robot.fk(q)
+    for seed in range(345, 355):
+        answer = sampler.solve_all(pose, 0.3, guarantee="certified", seed=seed, max_solutions=10_000, timeout=0.05)
+        assert answer.valid.any()
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_arms_without_special_geometry_are_certified(seed: int) -> None:
     robot = Robot(random_seven(100 + seed))

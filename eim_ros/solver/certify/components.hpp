@@ -44,6 +44,7 @@ class CertifiedComponents {
     }
 
     // Calls adopt(places, tangents, is_closed) for each component. Returns false if a cell or a join was not decided.
+    // Components of a nominal arm are not solutions of the actual arm.
     template <class Adopt>
     bool run(Adopt adopt) {
         if (!decide()) return false;
@@ -148,6 +149,7 @@ class CertifiedComponents {
             fill(piece.branch, sign, begin, last, 0);
             at = next_[at.piece][1 - at.end];
         } while (at.piece >= 0 && at.piece != first);
+        if (form_.gap() > 0.0) return true;
         Rows rows{places_};
         measure_rows<7>(chain_, task_, rows);
         for (Index i = 0; i < rows.size(); ++i) {

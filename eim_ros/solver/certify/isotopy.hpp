@@ -21,7 +21,8 @@
 // singularities, the Jacobian of A_h is bounded directly (`certify/rank.hpp`). The angles of a cell near a singularity
 // bound d. There, a smaller range of h bounds the position of the centre more tightly.
 //
-// Cells of q_1, of such a root, of h and of d are divided until one of the two bounds suffices.
+// Cells of q_1, of such a root, of h and of d are divided until one of the two bounds suffices. The wrist positions of
+// a cell are -h d. Bounds of d therefore exclude some h, or the complete cell.
 #pragma once
 
 #include "certify/rank.hpp"
@@ -93,13 +94,50 @@ inline double ParameterisedForm::AtPose::rate_of_gaps(const BranchShape& shape, 
     return sum;
 }
 
+// A ball that contains the translations d(q) of a set of configurations.
+struct Translations {
+    Vector middle;
+    double radius;
+};
+
+// Returns the wrist positions -h d of the nominal arm for shares h and translations d.
+inline Offsets offsets_of(const Shares& shares, const Translations& moved) {
+    const double size = length(moved.middle), beside = shares.most * moved.radius * (1.0 + 1e-9),
+                 along = (shares.half() * size + beside) * (1.0 + 1e-9);
+    const Vector first = size > 0.0 ? moved.middle * (1.0 / size) : Vector{1.0, 0.0, 0.0},
+                 some = across({first.y, first.z, first.x}, first),
+                 other = length(some) > 0.1 ? some : across({1, 0, 0}, first), second = other * (1.0 / length(other));
+    return {moved.middle * -shares.middle(), {first * along, second * beside, cross(first, second) * beside}};
+}
+
+// Reduces a range of shares h to those for which -h d, up to `error`, may be among the offsets. Returns false if there
+// are none.
+inline bool narrow(Shares& shares, const Offsets& offsets, const Translations& moved, double error) {
+    for (const Vector& side : offsets.sides) {
+        double reach = length(side) * (shares.most * moved.radius + error);
+        for (const Vector& other : offsets.sides) reach += std::abs(dot(side, other));
+        reach *= 1.0 + 1e-9;
+        // |h rate - at| <= reach
+        const double rate = dot(side, moved.middle), at = -dot(side, offsets.middle);
+        if (std::abs(rate) * 1e6 <= reach) {  // the share hardly matters
+            if (std::abs(at) > reach + std::abs(rate)) return false;
+            continue;
+        }
+        const double one = (at - reach) / rate, other = (at + reach) / rate;
+        shares.least = std::max(shares.least, std::min(one, other) - 1e-9);
+        shares.most = std::min(shares.most, std::max(one, other) + 1e-9);
+        if (shares.least > shares.most) return false;
+    }
+    return true;
+}
+
 class Isotopy {
    public:
     Isotopy(const ParameterisedForm& form, const Motion& target) : form_(form), arms_(form), target_(target) {}
 
     // Whether the arm is proven to have as many self-motions as the nominal arm.
     bool holds() {
-        const Part all{{0.0, 1.0}, Offsets::within(form_.gap())};
+        const Part all{{0.0, 1.0}, Offsets::within(form_.gap()), {{}, form_.gap()}};
         const ParameterisedForm::AtPose pose(form_, target_, all.offsets);
         const int n_first = int(std::ceil(kTwoPi / kFirst));
         for (int branch = 0; branch < kHeldBranches; ++branch) {
@@ -120,15 +158,17 @@ class Isotopy {
     static constexpr double kNarrowest = 1e-6;                 // [rad]
     static constexpr double kSmaller = 0.7, kSmallest = 1e-2;  // ratio of successive offsets; least ratio to the gap
 
-    // A range of the arms A_h, and the range of wrist positions of the nominal arm.
+    // A range of the arms A_h, the range of wrist positions of the nominal arm, and the translations between both arms.
     struct Part {
         Shares shares;
         Offsets offsets;
+        Translations moved;
     };
 
     struct View {
         bool is_empty = false, is_open = false;
-        int turn = -1, n_squares = 0, n_directions = 0;
+        int turn = -1, n_squares = 0;
+        bool has_angle[7] = {}, has_direction[7] = {true};
         int given = -1;  // index of the root that is the first variable, or -1
         double least_root = 0.0, most_root = 0.0;
         T squares[3], roots[3], angles[7], sines[7], cosines[7];
@@ -146,7 +186,7 @@ class Isotopy {
             return true;
         }
         bool angle(int number, const T& y, const T& x) {
-            sines[number] = y, cosines[number] = x;
+            sines[number] = y, cosines[number] = x, has_angle[number] = true;
             return true;
         }
         bool direction(int number, const T& y, const T& x, T& cosine, T& sine) {
@@ -154,19 +194,21 @@ class Isotopy {
                 is_open |= number != 4;  // bounds of rates do not need the later joints
                 return false;
             }
-            ++n_directions;
+            has_direction[number] = true;
             enclose_turn(angles[number], cosine, sine);
             return true;
         }
 
         // Computes the ranges of all angles from angles[0]. Returns false if some ranges are unknown.
         bool box(AngleBox& box) {
-            if (n_directions < 3) return false;
-            for (const int i : {3, 5, 6}) {
-                if (!enclose_angle(sines[i], cosines[i], angles[i])) return false;
+            bool is_bounded = true;
+            for (int i = 0; i < 7; ++i) {
+                const bool is_known =
+                    has_direction[i] || (has_angle[i] && enclose_angle(sines[i], cosines[i], angles[i]));
+                box.middle[i] = is_known ? angles[i].value : 0.0, box.radius[i] = is_known ? angles[i].radius : kPi;
+                is_bounded &= is_known;
             }
-            for (int i = 0; i < 7; ++i) box.middle[i] = angles[i].value, box.radius[i] = angles[i].radius;
-            return true;
+            return is_bounded;
         }
         // Returns the variable on which the bounds depend most. Squares after a root that may be 0 are ignored, because
         // bounds of rates are unknown there.
@@ -199,7 +241,7 @@ class Isotopy {
         return std::max(std::abs(view.shape.level.slope[0]) - view.shape.level.spread[0], 0.0) / half;
     }
 
-    bool holds(const ParameterisedForm::AtPose& pose, const Part& part, int branch, double from, double to) {
+    bool holds(const ParameterisedForm::AtPose& pose, Part part, int branch, double from, double to) {
         if (++n_cells_ > kMostLooks) return false;
         const double middle = 0.5 * (from + to), half = 0.5 * (to - from) * (1.0 + 1e-9) + 1e-15;
         const EnclosedTurnOf<double, WideDouble> turn(middle, half);
@@ -209,24 +251,21 @@ class Isotopy {
         view.angles[0] = enclosed(middle, 0.0, WideDouble{half}, WideDouble{}, half);
         AngleBox box;
         const bool is_bounded = view.box(box);
+        if (!narrow(part, pose, box)) return true;
         if (is_bounded && arms_.have_full_rank(box, part.shares)) return true;
         if (view.turn >= 0 && view.squares[view.turn].is_monotone()) {
             const double most = std::sqrt(std::max(view.squares[view.turn].most(), 0.0)) * (1.0 + kWidened);
             if (holds_for(pose, part, view, branch, middle, half, 0.0, most, kMostPartings)) return true;
         }
         const int widest = view.widest();
-        if (widest > 0) {
-            bool is_decided = false;
-            if (is_bounded && holds_for_shares(pose, part, box, branch, from, to, is_decided)) return true;
-            return !is_decided && holds_for_halves(part, widest - 1, branch, from, to);
-        }
+        if (widest > 0) return holds_for_halves(part, widest - 1, branch, from, to);
         return to - from > kNarrowest && holds(pose, part, branch, from, middle) &&
                holds(pose, part, branch, middle, to);
     }
 
     // Like `holds`, for a range of a root that may be 0. This root becomes the first variable, and determines q_1. The
     // range is halved until the bounds suffice.
-    bool holds_for(const ParameterisedForm::AtPose& pose, const Part& part, const View& cell, int branch, double middle,
+    bool holds_for(const ParameterisedForm::AtPose& pose, Part part, const View& cell, int branch, double middle,
                    double half, double least, double most, int n_partings) {
         ++n_cells_;
         // q_1 = middle + half t, where square(t) = root^2. Outside the cell, the square is continued linearly.
@@ -250,32 +289,19 @@ class Isotopy {
         pose.walk<T>(cosine, sine, branch, view);
         if (view.is_empty || is_slow(pose, view, cosine, sine, along(cell, half), branch)) return true;
         AngleBox box;
-        if (view.box(box) && arms_.have_full_rank(box, part.shares)) return true;
+        const bool is_bounded = view.box(box);
+        if (!narrow(part, pose, box) || (is_bounded && arms_.have_full_rank(box, part.shares))) return true;
         return n_partings > 0 && holds_for(pose, part, cell, branch, middle, half, least, root, n_partings - 1) &&
                holds_for(pose, part, cell, branch, middle, half, root, most, n_partings - 1);
     }
 
-    // Like `holds`, for both halves of the shares. `is_decided` becomes false if the halves do not locate the wrist
-    // better.
-    bool holds_for_shares(const ParameterisedForm::AtPose& pose, const Part& part, const AngleBox& box, int branch,
-                          double from, double to, bool& is_decided) {
-        double off;
-        const Vector whole = arms_.translation(box, pose.rotation(), off);
-        const Shares& all = part.shares;
-        const double size = length(whole);
-        const Vector first = whole * (1.0 / size), some = across({first.y, first.z, first.x}, first),
-                     other = length(some) > 0.1 ? some : across({1, 0, 0}, first),
-                     second = other * (1.0 / length(other));
-        for (const Shares& half : {Shares{all.least, all.middle()}, Shares{all.middle(), all.most}}) {
-            const double beside = half.most * off * (1.0 + 1e-9), along = (half.half() * size + beside) * (1.0 + 1e-9);
-            const Part less{half,
-                            {whole * -half.middle(), {first * along, second * beside, cross(first, second) * beside}}};
-            is_decided = less.offsets.reach() < kSmaller * part.offsets.reach();
-            if (!is_decided) return false;
-            if (are_apart(part.offsets, less.offsets)) continue;
-            if (!holds(ParameterisedForm::AtPose(form_, target_, less.offsets), less, branch, from, to)) return false;
-        }
-        return true;
+    // Reduces a part to the arms whose wrist positions may be among the offsets, for angles in a box. Returns false if
+    // there are none.
+    bool narrow(Part& part, const ParameterisedForm::AtPose& pose, const AngleBox& box) const {
+        Translations moved;
+        moved.middle = arms_.translation(box, pose.rotation(), moved.radius);
+        if (moved.radius < part.moved.radius) part.moved = moved;
+        return eim::narrow(part.shares, part.offsets, part.moved, 1e-14 * form_.size());
     }
     // Whether the two sets have no translation in common.
     static bool are_apart(const Offsets& a, const Offsets& b) {
@@ -287,16 +313,34 @@ class Isotopy {
         });
     }
 
-    // Like `holds`, for both halves of the offsets.
+    // Like `holds`, for smaller offsets: those of the shares, or of both halves of the shares, or both halves of the
+    // offsets.
     bool holds_for_halves(const Part& part, int side, int branch, double from, double to) {
+        for (const int n : {1, 2}) {
+            Part parts[2] = {part, part};
+            bool is_closer = true;
+            for (int k = 0; k < n && is_closer; ++k) {
+                Shares& shares = parts[k].shares;
+                if (n == 2) (k == 0 ? shares.most : shares.least) = part.shares.middle();
+                parts[k].offsets = offsets_of(shares, part.moved);
+                is_closer = parts[k].offsets.reach() < kSmaller * part.offsets.reach();
+            }
+            if (!is_closer) continue;
+            return std::all_of(parts, parts + n, [&](const Part& less) {
+                return are_apart(part.offsets, less.offsets) || holds_at(less, branch, from, to);
+            });
+        }
         if (part.offsets.reach() < kSmallest * form_.gap()) return false;
         for (const double sign : {-1.0, 1.0}) {
             Part half = part;
             Vector& of = half.offsets.sides[side];
             of = of * (0.5 * (1.0 + 1e-9)), half.offsets.middle = half.offsets.middle + of * sign;
-            if (!holds(ParameterisedForm::AtPose(form_, target_, half.offsets), half, branch, from, to)) return false;
+            if (!holds_at(half, branch, from, to)) return false;
         }
         return true;
+    }
+    bool holds_at(const Part& part, int branch, double from, double to) {
+        return holds(ParameterisedForm::AtPose(form_, target_, part.offsets), part, branch, from, to);
     }
 
     const ParameterisedForm& form_;

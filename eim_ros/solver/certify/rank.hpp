@@ -68,13 +68,18 @@ class ArmsBetween {
     // contains it, and sets `off` to the radius. `rotation` is the rotation of the pose (`ParameterisedForm::AtPose`).
     Vector translation(const AngleBox& box, const Motion& rotation, double& off) const {
         const Vector* gaps = form_.gap_vectors();
+        const double *r = box.radius, *sizes = form_.gaps();
         const auto turn = [&](int i, const Vector& v, double sign) {
             return turned(v, form_.axes()[i].direction, sign * box.middle[i]);
         };
-        const double *r = box.radius, *sizes = form_.gaps();
-        off = (sizes[2] * (r[0] + r[1]) + sizes[5] * (r[5] + r[6]) + sizes[6] * r[6]) * (1.0 + 1e-9) +
-              1e-12 * form_.size();
-        return turn(0, turn(1, gaps[2], 1.0), 1.0) + rotation.turn(turn(6, turn(5, gaps[5], -1.0) + gaps[6], -1.0));
+        off = 1e-12 * form_.size();
+        // a gap that turns far is only known by its size
+        const auto known = [&](int gap, double angle) {
+            off += sizes[gap] * std::min(angle, 1.0) * (1.0 + 1e-9);
+            return angle < 1.0 ? gaps[gap] : Vector{};
+        };
+        const Vector second = known(2, r[0] + r[1]), fifth = known(5, r[5] + r[6]), sixth = known(6, r[6]);
+        return turn(0, turn(1, second, 1.0), 1.0) + rotation.turn(turn(6, turn(5, fifth, -1.0) + sixth, -1.0));
     }
 
     // Bounds the change of each line over the box and the shares.

@@ -81,11 +81,11 @@ class CurveComponents {
         return int(components_.size() - n_before);
     }
 
-    // Adds a curve with almost exact cubics, and cuts it at the limits with small tolerances.
-    void add(Curve curve) {
+    // Adds a curve, and cuts it at the limits. The default is for curves with almost exact cubics.
+    void add(Curve curve, const LimitTolerances& tolerances = kExactCuts) {
         curves_.push_back(std::move(curve)), has_component_.push_back(0);
         Watch watch(std::numeric_limits<double>::infinity());
-        cut(int(curves_.size()) - 1, watch, kExactCuts);
+        cut(int(curves_.size()) - 1, watch, tolerances);
     }
 
     // Adds a component that is known from end to end, by places along it within the limits and unit tangents. If the

@@ -312,7 +312,7 @@ CHECK(changes_of_lines_between_arms_are_bounded) {
         const ArmsBetween arms(form);
         const ParameterisedForm::AtPose pose(form, pose_at(chain, q));
         Random random(0.5 + 0.1 * q[2]);
-        for (const double size : {0.3, 0.03, 1e-4}) {
+        for (const double size : {3.0, 0.3, 0.03, 1e-4}) {  // gaps that turn far are bounded by their size
             AngleBox box;
             for (int i = 0; i < 7; ++i) box.middle[i] = read[i], box.radius[i] = random.uniform(0.0, size);
             const Shares shares{0.25, 0.75};
@@ -340,6 +340,42 @@ CHECK(changes_of_lines_between_arms_are_bounded) {
         }
     });
     claim(n_full > 50, "small boxes have full rank");
+}
+
+CHECK(no_arm_between_is_lost_when_shares_are_narrowed) {
+    Random random(0.37);
+    const auto some = [&](double size) {
+        return Vector{random.uniform(-size, size), random.uniform(-size, size), random.uniform(-size, size)};
+    };
+    int n_excluded = 0, n_narrower = 0;
+    for (int k = 0; k < 20000; ++k) {
+        const Translations moved{some(k % 3 == 0 ? 1e-9 : 1.0), k % 2 ? random.uniform(0.0, 0.2) : 0.0};
+        const double a = random.uniform(), b = random.uniform(), c = random.uniform(), d = random.uniform();
+        const Shares all{std::min(a, b), std::max(a, b)}, part{std::min(c, d), std::max(c, d)};
+        const double share = all.least + random.uniform() * (all.most - all.least);
+        const Vector off = some(1.0),
+                     at = (moved.middle + off * (moved.radius * random.uniform() / length(off))) * -share;
+        const Offsets own = offsets_of(part, moved);
+        for (const Vector& side : own.sides) {
+            const bool is_own = part.least <= share && share <= part.most;
+            claim(!is_own || std::abs(dot(at - own.middle, side)) <= dot(side, side) + 1e-15, "offsets of the share");
+        }
+        for (const Offsets& offsets :
+             {own, Offsets::within(random.uniform(0.0, 2.0)), Offsets{some(1.0), {some(0.3), some(0.3), some(0.3)}}}) {
+            const Vector away = at - offsets.middle, *s = offsets.sides;
+            const double volume = dot(cross(s[0], s[1]), s[2]);
+            const double x[] = {dot(cross(away, s[1]), s[2]) / volume, dot(cross(s[0], away), s[2]) / volume,
+                                dot(cross(s[0], s[1]), away) / volume};
+            const bool is_among = std::abs(x[0]) <= 1.0 && std::abs(x[1]) <= 1.0 && std::abs(x[2]) <= 1.0;
+            Shares left = all;
+            const bool is_possible = narrow(left, offsets, moved, 1e-14);
+            if (is_among) {
+                claim(is_possible && left.least <= share && share <= left.most, "the share remains");
+            }
+            n_excluded += !is_possible, n_narrower += left.half() < 0.5 * all.half();
+        }
+    }
+    claim(n_excluded > 1000 && n_narrower > 1000, "shares are excluded");
 }
 
 CHECK(an_arm_has_as_many_curves_as_its_nominal_arm) {
