@@ -18,6 +18,8 @@ from benchmarks._peers_closed_form import (
     eaik_solver,
     frankik,
     frankik_solutions,
+    opw,
+    opw_solutions,
     self_motion_charts,
     ssik,
     ssik_arms,
@@ -28,7 +30,7 @@ from benchmarks._peers_ours import default_call
 
 __all__ = [
     "OURS", "PEERS", "Case", "Solver", "Unsupported", "eaik_solutions", "eaik_solver", "frankik_solutions",
-    "pinocchio_loop", "roboticstoolbox", "self_motion_charts", "ssik_arms", "ssik_artifact", "trac_ik",
+    "opw_solutions", "pinocchio_loop", "roboticstoolbox", "self_motion_charts", "ssik_arms", "ssik_artifact", "trac_ik",
 ]  # fmt: skip
 
 OURS = "eim_ros"  # prefix of the names of our solvers
@@ -37,6 +39,7 @@ PEERS: dict[str, Callable[[Case, np.random.Generator], Solver]] = {
     f"{OURS}, default call": default_call,
     "ssik": ssik,
     "EAIK": eaik,
+    "rs-opw-kinematics": opw,
     "frankik": frankik,
     "roboticstoolbox, C++ LM (chan)": roboticstoolbox,
     "optik": optik,

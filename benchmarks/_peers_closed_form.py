@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pinocchio as pin
@@ -25,6 +25,8 @@ __all__ = [
     "eaik_solver",
     "frankik",
     "frankik_solutions",
+    "opw",
+    "opw_solutions",
     "self_motion_charts",
     "ssik",
     "ssik_arms",
@@ -235,3 +237,90 @@ def frankik_solutions(case: Case, n_values: int) -> Callable[[np.ndarray], np.nd
         return rows[np.isfinite(rows).all(axis=1)]
 
     return solutions
+
+
+class OpwArm(NamedTuple):
+    """Joint angles q = zeros + signs θ of a spherical-wrist arm in the parameters of OPW (Brandstötter et al. 2014).
+
+    `base` is the frame of OPW in the robot's base frame, and `flange` the tip frame in the last frame of OPW.
+    """
+
+    lengths: dict[str, float]
+    zeros: np.ndarray
+    signs: np.ndarray
+    base: np.ndarray
+    flange: np.ndarray
+
+
+def opw_arm(robot: Robot) -> OpwArm:
+    """Return the parameters of an arm, or raise `Unsupported`.
+
+    Axes 1 to 6 of OPW at zero have the directions z, y, y, z, y, z. All links are upright.
+    """
+    zeros = np.zeros(6)
+
+    def axes() -> tuple[np.ndarray, np.ndarray]:
+        return robot.jacobian(zeros)[3:].T, robot.skeleton(zeros)[1:7]
+
+    def turned_until(joint: int, now: np.ndarray, wanted: np.ndarray) -> None:
+        axis = axes()[0][joint]
+        zeros[joint] += np.arctan2(axis @ np.cross(now, wanted), now @ wanted)
+
+    z, y = (axes()[0][i] for i in (0, 1))
+    x = np.cross(y, z)
+    directions, points = axes()
+    upper = points[2] - points[1]
+    turned_until(1, upper - y * (y @ upper), z)
+    turned_until(2, axes()[0][3], z)
+    turned_until(3, axes()[0][4], y)
+    turned_until(4, axes()[0][5], z)
+    directions, points = axes()
+    wanted = np.array([z, y, y, z, y, z])
+    signs = np.sign(np.sum(directions * wanted, axis=1))
+    fourth, last = (points[i] + directions[i] * (directions[i] @ (points[4] - points[i])) for i in (3, 5))
+    wrist = fourth + directions[4] * (directions[4] @ (last - fourth))
+    gaps = [np.cross(wrist - points[i], directions[i]) for i in (3, 4, 5)]
+    if not np.allclose(directions * signs[:, None], wanted, atol=1e-9) or not np.allclose(gaps, 0.0, atol=1e-9):
+        raise Unsupported("needs a spherical wrist, and axes 2 and 3 that are parallel")
+    origin = points[0] + z * (z @ (points[1] - points[0]))  # height of axis 2
+    at = np.array([x, y, z]) @ np.array([points[1] - origin, points[2] - origin, wrist - origin]).T
+    lengths = {"a1": at[0, 0], "a2": at[0, 2] - at[0, 1], "b": at[1, 2], "c2": at[2, 1], "c3": at[2, 2] - at[2, 1]}
+    base, end = np.eye(4), np.eye(4)
+    base[:3, :3] = end[:3, :3] = np.array([x, y, z]).T
+    base[:3, 3], end[:3, 3] = origin, wrist
+    return OpwArm(lengths, zeros, signs, base, np.linalg.inv(end) @ robot.fk(zeros))
+
+
+def opw_solutions(case: Case) -> Callable[[np.ndarray], Callable[[], np.ndarray]]:
+    """Return a solver for all solutions of rs-opw-kinematics. The pose is converted beforehand to the type of SciPy."""
+    from py_opw_kinematics import KinematicModel
+    from py_opw_kinematics import Robot as Opw
+    from scipy.spatial.transform import RigidTransform
+
+    if case.robot.dof != 6:
+        raise Unsupported("solves only six joints")
+    arm = opw_arm(case.robot)
+    solver = Opw(KinematicModel(**arm.lengths), degrees=False)
+    from_base, to_flange = np.linalg.inv(arm.base), np.linalg.inv(arm.flange)
+
+    def prepare(pose: np.ndarray) -> Callable[[], np.ndarray]:
+        wanted = RigidTransform.from_matrix(from_base @ pose @ to_flange)
+        return lambda: case.wrapped(arm.zeros + arm.signs * np.reshape(solver.inverse(wanted), (-1, 6)))
+
+    return prepare
+
+
+def opw(case: Case, rng: np.random.Generator) -> Solver:
+    """Return a solver for the first solution of rs-opw-kinematics."""
+    prepared = opw_solutions(case)
+
+    def prepare(pose: np.ndarray) -> Callable[[], np.ndarray | None]:
+        solutions = prepared(pose)
+
+        def attempt() -> np.ndarray | None:
+            found = solutions()
+            return found[0] if len(found) else None
+
+        return attempt
+
+    return prepare

@@ -3,12 +3,12 @@
     python -m benchmarks.ik_peers [--poses 300] [--robots panda ur5]
         [--output benchmarks/results/ik_peers.txt] [--picture docs/pictures/ik_peers.png]
 
-The arms are a Panda, an iiwa 14, a UR5, a Jaco 2 and Fetch's arm on its fixed torso. The frames of the calibrated UR5
-are off by 1e-4 m and rad. Poses come from forward kinematics of uniform random configurations, which the solvers do not
-know. Pinocchio checks every answer. An answer must be within the limits, and within 1 mm and 0.1 degree of the pose. In
-rows with the name "1e-6", it must be within 1e-6 m and 1e-6 rad. Other answers count as wrong claims. Times are CPU
-times of all threads for one call from Python, including failures. Solvers take turns. ssik has 5 minutes of CPU time to
-build a solver for an arm that it does not ship.
+The arms are a Panda, an iiwa 14, a UR5, an ABB IRB 120, a Jaco 2 and Fetch's arm on its fixed torso. The frames of the
+calibrated UR5 are off by 1e-4 m and rad. Poses come from forward kinematics of uniform random configurations, which the
+solvers do not know. Pinocchio checks every answer. An answer must be within the limits, and within 1 mm and 0.1 degree
+of the pose. In rows with the name "1e-6", it must be within 1e-6 m and 1e-6 rad. Other answers count as wrong claims.
+Times are CPU times of all threads for one call from Python, including failures. Solvers take turns. ssik has 5 minutes
+of CPU time to build a solver for an arm that it does not ship.
 
 Many solutions are compared for 20 poses of each arm. The truth consists of 20000 refined uniform seeds. Their
 self-motion components are clusters of at least 10 members by single linkage at 0.35 rad. Coverage is the share of a
@@ -46,6 +46,7 @@ from benchmarks._peers import (
     Unsupported,
     eaik_solutions,
     frankik_solutions,
+    opw_solutions,
     self_motion_charts,
     ssik_arms,
     ssik_artifact,  # fmt: skip
@@ -58,9 +59,10 @@ from eim_ros.ik.evaluation import exact_solutions
 from eim_ros.kinematics import Robot, refine, share_path
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "test"))
+from kinematics.six_joint_arms import URDFS
 from kinematics.six_revolute_arms import ARMS
 
-ROBOTS = ("panda", "iiwa14", "ur5", "ur5_calibrated", "jaco2", "fetch")
+ROBOTS = ("panda", "iiwa14", "ur5", "ur5_calibrated", "irb120", "jaco2", "fetch")
 COARSE, FINE = (1e-3, float(np.radians(0.1))), (1e-6, 1e-6)  # [m], [rad]
 ROUNDING = (1e-12, 2e-8)  # [m], [rad]; added because of the limited accuracy of the logarithm near zero
 # TRAC-IK stores its limits in single precision, and ssik's charts end within 2e-6 of the limits [rad]
@@ -68,8 +70,8 @@ LIMIT_ROUNDING = 1e-5
 TURN, WARM_UP, N_MANY = 50, 10, 20
 CALLS, N_CHART = 50, 40
 PACKAGES = (
-    "pin", "ssik", "EAIK", "frankik", "roboticstoolbox-python", "optik-py", "roboplan-simple-ik", "pytracik", "mink",
-    "mujoco",
+    "pin", "ssik", "EAIK", "py-opw-kinematics", "frankik", "roboticstoolbox-python", "optik-py", "roboplan-simple-ik",
+    "pytracik", "mink", "mujoco",
 )  # fmt: skip
 
 
@@ -148,6 +150,16 @@ def timed(solve: Callable[[np.ndarray], np.ndarray]) -> Way:
     return way
 
 
+def prepared(prepare: Callable[[np.ndarray], Callable[[], np.ndarray]]) -> Way:
+    """Return a function that prepares a pose, and times only the call after that."""
+
+    def way(pose: np.ndarray) -> tuple[np.ndarray, float, None]:
+        attempt = prepare(pose)
+        return timed(lambda _: attempt())(pose)
+
+    return way
+
+
 def repeated(solver: Solver, n_calls: int) -> Way:
     """Return a function that calls a solver of one solution repeatedly. Only the calls are timed."""
 
@@ -209,9 +221,10 @@ def ways_of(case: Case, rng: np.random.Generator) -> dict[str, Callable[[], Way]
     ways["ssik, all of one call"] = closed_form
     ways[f"ssik, self-motion charts, {N_CHART} each"] = lambda: timed(self_motion_charts(case, N_CHART))
     ways["EAIK, all of one call"] = lambda: timed(eaik_solutions(case))
+    ways["rs-opw-kinematics, all of one call"] = lambda: prepared(opw_solutions(case))
     ways[f"frankik, joint 7 at {CALLS} values"] = lambda: timed(frankik_solutions(case, CALLS))
     for name, make in PEERS.items():
-        if not name.startswith((OURS, "ssik", "EAIK")):
+        if not name.startswith((OURS, "ssik", "EAIK", "rs-opw")):
             ways[f"{name}, {CALLS} calls"] = lambda make=make: repeated(make(case, rng), CALLS)
     return ways
 
@@ -245,6 +258,8 @@ def urdf_of(name: str) -> str:
     """Return the URDF of an arm of `ROBOTS`."""
     if name == "jaco2":
         return ssik_arms("ikgeo.general_6r")["Kinova JACO 2 (j2n6s200)"][0]
+    if name == "irb120":
+        return URDFS["ABB IRB 120"]
     if name == "ur5_calibrated":
         return ARMS["UR5, off by 0.0001"]
     text = share_path(f"urdf/{name}.urdf").read_text(encoding="utf-8")
