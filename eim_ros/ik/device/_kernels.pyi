@@ -22,9 +22,14 @@ def arm(
     tolerances: FloatArray,
     position_tolerance: float,
     orientation_tolerance: float,
+    reach: Sequence[float],
     fixed: int,
 ) -> Bytes:
-    """Return the structure of an arm, see `Chain` and `Task` of the solver. A joint may be fixed, otherwise -1."""
+    """Return the structure of an arm, see `Chain` and `Task` of the solver.
+
+    `reach` has the origin of the first joint and the largest distance of a pose from there. A joint may be fixed,
+    otherwise `fixed` is -1.
+    """
 
 def kinds(arm: Bytes) -> tuple[int, bool, bool]:
     """Return 6 or 7 for arms of as many revolute joints and 0 for others, and whether an arm has closed forms.

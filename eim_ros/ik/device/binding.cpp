@@ -52,7 +52,7 @@ inline void find_forms(Arm& arm, int fixed) {
 
 inline Arm arm_of(const Converted<double>& links, const Converted<double>& bounds, bool position_only,
                   const Converted<double>& tolerances, double position_tolerance, double orientation_tolerance,
-                  int fixed) {
+                  const std::array<double, 4>& reach, int fixed) {
     expect_shape(bounds, "bounds", {3, kAny});
     const int n_joints = int(bounds.shape(1));
     Arm arm{};
@@ -72,6 +72,7 @@ inline Arm arm_of(const Converted<double>& links, const Converted<double>& bound
         arm.circles.wraps[j] = !is_fixed;
         arm.least[j] = wraps ? -kPi : lower, arm.most[j] = wraps ? kPi : upper;
     }
+    std::copy_n(reach.data(), 3, arm.first), arm.farthest = reach[3];
     find_forms(arm, fixed);
     return arm;
 }
@@ -141,9 +142,9 @@ PYBIND11_MODULE(_kernels, module) {
     module.attr("FUNCTIONS") = functions;
     module.def("arm", [](const eim::Converted<double>& links, const eim::Converted<double>& bounds, bool position_only,
                          const eim::Converted<double>& tolerances, double position_tolerance,
-                         double orientation_tolerance, int fixed) {
+                         double orientation_tolerance, const std::array<double, 4>& reach, int fixed) {
         return bytes_of(
-            arm_of(links, bounds, position_only, tolerances, position_tolerance, orientation_tolerance, fixed));
+            arm_of(links, bounds, position_only, tolerances, position_tolerance, orientation_tolerance, reach, fixed));
     });
     module.def("kinds", [](const eim::Converted<std::uint8_t>& bytes) {
         const Arm arm = value_of<Arm>(bytes);

@@ -44,6 +44,7 @@ struct Arm {
     Task open;                                     // for roots: no limits, except for a fixed joint
     Bounds<double> circles;                        // for roots: [-pi, pi), or the value of the fixed joint
     double least[kMostJoints], most[kMostJoints];  // range of random seeds [rad] or [m]
+    double first[3], farthest;                     // [m]: origin of the first joint, largest distance from it
     int joints[6];                                 // joints of the closed form
     ClosedForm form;
     ParameterisedForm parameterised;
@@ -133,6 +134,11 @@ struct Answer {
     }
 
     bool is_full() const { return n >= call.n_rows; }
+    bool is_within_reach() const {
+        double square = 0.0;
+        for (int k = 0; k < 3; ++k) square += (pose[4 * k + 3] - arm.first[k]) * (pose[4 * k + 3] - arm.first[k]);
+        return square <= arm.farthest * arm.farthest;
+    }
 
     // Writes a configuration if it reaches the pose within the limits and differs from earlier rows.
     template <int N>
@@ -422,6 +428,7 @@ template <int N>
 inline void find_by_restarts(const Request& call, std::int64_t i) {
     Answer answer(call, i);
     if (!is_rigid(answer.pose, kRigid)) return answer.end(kNotRigid);
+    if (!answer.is_within_reach()) return answer.end(kOpen);
     restart<N>(answer, random_of(call.seed + std::uint64_t(i)), call.patience);
     answer.end(answer.is_full() ? kFull : kOpen);
 }
@@ -488,6 +495,7 @@ inline void find_branches(const Request& call, std::int64_t i) {
     Answer answer(call, i);
     const Arm& arm = answer.arm;
     if (!is_rigid(answer.pose, kRigid)) return answer.end(kNotRigid);
+    if (!answer.is_within_reach()) return answer.end(kOpen);
     double target[3][4], q[7];
     for (int k = 0; k < 12; ++k) target[k / 4][k % 4] = answer.pose[k];
     const ParameterisedForm::AtPose at(arm.parameterised, motion_of(target));

@@ -141,7 +141,8 @@ class DeviceSampler:
         has_roots = is_plain and form is not None and form.kind != "general"
         errors = constraints.position_tolerance, constraints.orientation_tolerance
         links, fixed = self._robot.links, fixed if has_roots else -1
-        arm = _kernels.arm(links, setup.bounds, position_only, tolerances, *errors, fixed)
+        reach = [*setup.first_joint.tolist(), setup.farthest]
+        arm = _kernels.arm(links, setup.bounds, position_only, tolerances, *errors, reach, fixed)
         self._n_plain, fits, fits_parameterised = _kernels.kinds(arm)
         self._has_roots = has_roots and fits
         self._has_branches = is_plain and fits_parameterised and not is_fixed.any()
