@@ -280,8 +280,9 @@ def opw_arm(robot: Robot) -> OpwArm:
     fourth, last = (points[i] + directions[i] * (directions[i] @ (points[4] - points[i])) for i in (3, 5))
     wrist = fourth + directions[4] * (directions[4] @ (last - fourth))
     gaps = [np.cross(wrist - points[i], directions[i]) for i in (3, 4, 5)]
-    if not np.allclose(directions * signs[:, None], wanted, atol=1e-9) or not np.allclose(gaps, 0.0, atol=1e-9):
-        raise Unsupported("needs a spherical wrist, and axes 2 and 3 that are parallel")
+    misfits = (directions * signs[:, None] - wanted, gaps, y @ z)
+    if not all(np.allclose(misfit, 0.0, atol=1e-9) for misfit in misfits):
+        raise Unsupported("needs a spherical wrist, and axes 2 and 3 that are parallel and perpendicular to axis 1")
     origin = points[0] + z * (z @ (points[1] - points[0]))  # height of axis 2
     at = np.array([x, y, z]) @ np.array([points[1] - origin, points[2] - origin, wrist - origin]).T
     lengths = {"a1": at[0, 0], "a2": at[0, 2] - at[0, 1], "b": at[1, 2], "c2": at[2, 1], "c3": at[2, 2] - at[2, 1]}
