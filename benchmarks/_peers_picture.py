@@ -121,4 +121,4 @@ def _draw_key(axes: Axes) -> None:
         "below: ours at 50, 200 and 1000 solutions or seeds, peers of one solution called 50 times;\n"
         "stars: all self-motion components"
     )
-    axes.text(0.0, 0.2, text, transform=axes.transAxes, fontsize=9, color=MUTED, va="top")
+    axes.text(0.0, 0.1, text, transform=axes.transAxes, fontsize=9, color=MUTED, va="top")
