@@ -109,6 +109,21 @@ def _built(urdf: Path, path: Path, base: str, tip: str) -> str:
     return f"cannot build: {(done.stdout + done.stderr).strip().splitlines()[-1]}" if done.returncode else ""
 
 
+def _first(prepare: Callable[[np.ndarray], Callable[[], np.ndarray]]) -> Solver:
+    """Return a solver for the first of all solutions, whose computation is prepared for a pose."""
+
+    def prepare_first(pose: np.ndarray) -> Callable[[], np.ndarray | None]:
+        solve = prepare(pose)
+
+        def attempt() -> np.ndarray | None:
+            solutions = solve()
+            return solutions[0] if len(solutions) else None
+
+        return attempt
+
+    return prepare_first
+
+
 def ssik(case: Case, rng: np.random.Generator) -> Solver:
     """Return a solver for the first solution of ssik's closed form."""
     arm = ssik_artifact(case)
@@ -183,15 +198,7 @@ def eaik_solutions(case: Case) -> Callable[[np.ndarray], np.ndarray]:
 def eaik(case: Case, rng: np.random.Generator) -> Solver:
     """Return a solver for the first solution of EAIK's closed form."""
     solve = eaik_solutions(case)
-
-    def prepare(pose: np.ndarray) -> Callable[[], np.ndarray | None]:
-        def attempt() -> np.ndarray | None:
-            solutions = solve(pose)
-            return solutions[0] if len(solutions) else None
-
-        return attempt
-
-    return prepare
+    return _first(lambda pose: lambda: solve(pose))
 
 
 def frankik_pose(case: Case) -> Callable[[np.ndarray], np.ndarray]:
@@ -240,9 +247,10 @@ def frankik_solutions(case: Case, n_values: int) -> Callable[[np.ndarray], np.nd
 
 
 class OpwArm(NamedTuple):
-    """Joint angles q = zeros + signs θ of a spherical-wrist arm in the parameters of OPW (Brandstötter et al. 2014).
+    """Parameters of an arm with a spherical wrist, in the convention of OPW (Brandstötter, Angerer, Hofbaur 2014).
 
-    `base` is the frame of OPW in the robot's base frame, and `flange` the tip frame in the last frame of OPW.
+    `lengths` [m] are the parameters of OPW. Its angles θ give the joint angles q = zeros + signs θ [rad]. The frame of
+    OPW in the base frame is `base` (4, 4), and the tip in OPW's last frame is `flange` (4, 4).
     """
 
     lengths: dict[str, float]
@@ -313,15 +321,4 @@ def opw_solutions(case: Case) -> Callable[[np.ndarray], Callable[[], np.ndarray]
 
 def opw(case: Case, rng: np.random.Generator) -> Solver:
     """Return a solver for the first solution of rs-opw-kinematics."""
-    prepared = opw_solutions(case)
-
-    def prepare(pose: np.ndarray) -> Callable[[], np.ndarray | None]:
-        solutions = prepared(pose)
-
-        def attempt() -> np.ndarray | None:
-            found = solutions()
-            return found[0] if len(found) else None
-
-        return attempt
-
-    return prepare
+    return _first(opw_solutions(case))

@@ -7,9 +7,9 @@ The arms are a Panda, an iiwa 14, a UR5, an ABB IRB 120, a Jaco 2 and Fetch's ar
 calibrated UR5 are off by 1e-4 m and rad. Poses come from forward kinematics of uniform random configurations, which the
 solvers do not know. Pinocchio checks every answer. An answer must be within the limits, and within 1 mm and 0.1 degree
 of the pose. In rows with the name "1e-6", it must be within 1e-6 m and 1e-6 rad. Other answers count as wrong claims.
-Times are CPU times of all threads for one call from Python, including failures. Poses are converted before to the type
-of a peer; for rs-opw-kinematics this takes longer than its call. Solvers take turns. ssik has 5 minutes of CPU time to
-build a solver for an arm that it does not ship.
+Times are CPU times of all threads for one call from Python, including failures. Poses are converted beforehand to the
+type of a peer; for rs-opw-kinematics, this takes longer than the call. Solvers take turns. ssik has 5 minutes of CPU
+time to build a solver for an arm that it does not ship.
 
 Many solutions are compared for 20 poses of each arm. The truth consists of 20000 refined uniform seeds. Their
 self-motion components are clusters of at least 10 members by single linkage at 0.35 rad. Coverage is the share of a

@@ -27,8 +27,8 @@ def arm(
 ) -> Bytes:
     """Return the structure of an arm, see `Chain` and `Task` of the solver.
 
-    `reach` has the origin of the first joint and the largest distance of a pose from there. A joint may be fixed,
-    otherwise `fixed` is -1.
+    `reach` (4,) is the origin of the first joint and the largest distance of a pose from there [m]. `fixed` is the
+    index of a fixed joint, or -1.
     """
 
 def kinds(arm: Bytes) -> tuple[int, bool, bool]:

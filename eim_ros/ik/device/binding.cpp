@@ -72,7 +72,7 @@ inline Arm arm_of(const Converted<double>& links, const Converted<double>& bound
         arm.circles.wraps[j] = !is_fixed;
         arm.least[j] = wraps ? -kPi : lower, arm.most[j] = wraps ? kPi : upper;
     }
-    std::copy_n(reach.data(), 3, arm.first), arm.farthest = reach[3];
+    std::copy_n(reach.data(), 3, arm.first_joint), arm.farthest = reach[3];
     find_forms(arm, fixed);
     return arm;
 }

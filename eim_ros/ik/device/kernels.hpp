@@ -44,7 +44,7 @@ struct Arm {
     Task open;                                     // for roots: no limits, except for a fixed joint
     Bounds<double> circles;                        // for roots: [-pi, pi), or the value of the fixed joint
     double least[kMostJoints], most[kMostJoints];  // range of random seeds [rad] or [m]
-    double first[3], farthest;                     // [m]: origin of the first joint, largest distance from it
+    double first_joint[3], farthest;               // [m]: origin of the first joint, largest distance from it
     int joints[6];                                 // joints of the closed form
     ClosedForm form;
     ParameterisedForm parameterised;
@@ -136,7 +136,8 @@ struct Answer {
     bool is_full() const { return n >= call.n_rows; }
     bool is_within_reach() const {
         double square = 0.0;
-        for (int k = 0; k < 3; ++k) square += (pose[4 * k + 3] - arm.first[k]) * (pose[4 * k + 3] - arm.first[k]);
+        for (int k = 0; k < 3; ++k)
+            square += (pose[4 * k + 3] - arm.first_joint[k]) * (pose[4 * k + 3] - arm.first_joint[k]);
         return square <= arm.farthest * arm.farthest;
     }
 

@@ -96,7 +96,7 @@ class DeviceSampler:
     the same seed.
 
     The property `method` names the algorithm. A closed form of six joints returns all solutions. Arms with seven joints
-    have a parameterised closed form if their axes intersect like those of a Panda or an iiwa. All other arms, positions
+    have a parameterised closed form if the same axes intersect as in a Panda or an iiwa. All other arms, positions
     and tolerances need least squares. Double precision is slow on consumer cards. For seven joints, these cards first
     rule out branches in single precision, which does not change the rows.
 

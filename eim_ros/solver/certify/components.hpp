@@ -18,6 +18,18 @@ inline constexpr double kLeastAligned = 0.94;  // least cosine of the angle betw
 inline constexpr double kPlaceError = 1e-6;    // [m], [rad]: largest error of a solution
 inline constexpr int kMostHalved = 40;
 
+// Whether the cubic between two places is accurate, given their difference [rad] and both unit tangents.
+inline bool is_smooth(const double (&chord)[7], const double* from, const double* to) {
+    double square = 0.0, cosine = 0.0, skew = 0.0;
+    for (int j = 0; j < 7; ++j) square += chord[j] * chord[j], cosine += from[j] * to[j];
+    const double by_mean = std::sqrt(square / std::max(2.0 + 2.0 * cosine, 1e-9));
+    for (int j = 0; j < 7; ++j) {
+        const double off = chord[j] - by_mean * (from[j] + to[j]);
+        skew += off * off;
+    }
+    return cosine >= kLeastAligned && skew <= kMostSkew * kMostSkew * square + kSame * kSame;
+}
+
 // Builds the parameterised form of a chain with seven revolute joints from its axes and its tip at zero. The axes of a
 // nominal form only need to nearly meet.
 inline ParameterisedForm parameterised_form(const Chain& chain, bool is_nominal = false) {
@@ -90,12 +102,14 @@ class CertifiedComponents {
         int piece = -1, end = 0;
     };
 
-    // Finds all pieces and joins them.
+    // Finds all pieces and joins them, once.
     bool decide() {
+        if (is_decided_) return true;
+        pieces_.clear();
         HeldCells cells(pose_, windows_);
-        const bool is_decided = cells.run(pieces_) && join(cells.lower(), cells.upper());
+        is_decided_ = cells.run(pieces_) && join(cells.lower(), cells.upper());
         n_cells_ = cells.n_cells();
-        return is_decided;
+        return is_decided_;
     }
 
     // Links pieces that continue each other or meet. Returns false if a piece has no unique partner.
@@ -183,19 +197,13 @@ class CertifiedComponents {
 
     // Adds the places between two places, and the second place.
     void fill(int branch, double sign, const Place& from, const Place& to, int n_halved) {
-        double square = 0.0, cosine = 0.0, skew = 0.0, chord[7];
+        double square = 0.0, chord[7];
         for (int j = 0; j < 7; ++j) {
             chord[j] = difference(to.q[j], from.q[j], task_.bounds.wraps[j]);
-            square += chord[j] * chord[j], cosine += from.tangent[j] * to.tangent[j];
+            square += chord[j] * chord[j];
         }
-        const double by_mean = std::sqrt(square / std::max(2.0 + 2.0 * cosine, 1e-9));
-        for (int j = 0; j < 7; ++j) {
-            const double off = chord[j] - by_mean * (from.tangent[j] + to.tangent[j]);
-            skew += off * off;
-        }
-        const bool is_close = square <= kLongestSegment * kLongestSegment && cosine >= kLeastAligned &&
-                              skew <= kMostSkew * kMostSkew * square + kSame * kSame &&
-                              std::abs(to.held - from.held) < kPi;
+        const bool is_close = square <= kLongestSegment * kLongestSegment &&
+                              is_smooth(chord, from.tangent, to.tangent) && std::abs(to.held - from.held) < kPi;
         if (is_close || n_halved == kMostHalved) return add(to);
         const Place middle = place(branch, 0.5 * (from.held + to.held), sign);
         fill(branch, sign, from, middle, n_halved + 1);
@@ -211,6 +219,7 @@ class CertifiedComponents {
     std::vector<std::array<Link, 2>> next_;  // for each piece, the links at both ends
     Configurations places_{7}, tangents_{7};
     int n_cells_ = 0;
+    bool is_decided_ = false;
 };
 
 }  // namespace eim

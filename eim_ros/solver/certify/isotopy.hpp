@@ -21,8 +21,8 @@
 // singularities, the Jacobian of A_h is bounded directly (`certify/rank.hpp`). The angles of a cell near a singularity
 // bound d. There, a smaller range of h bounds the position of the centre more tightly.
 //
-// Cells of q_1, of such a root, of h and of d are divided until one of the two bounds suffices. The wrist positions of
-// a cell are -h d. Bounds of d therefore exclude some h, or the complete cell.
+// The ranges of q_1, of such a root, of h and of d are divided until one of the two bounds suffices. In a cell, the
+// wrist positions are -h d. Bounds of d therefore exclude some h, or the complete cell.
 #pragma once
 
 #include "certify/rank.hpp"
@@ -313,8 +313,8 @@ class Isotopy {
         });
     }
 
-    // Like `holds`, for smaller offsets: those of the shares, or of both halves of the shares, or both halves of the
-    // offsets.
+    // Like `holds`, for smaller offsets. They follow from the shares, or from both halves of the shares. If neither are
+    // much smaller, the offsets are halved.
     bool holds_for_halves(const Part& part, int side, int branch, double from, double to) {
         for (const int n : {1, 2}) {
             Part parts[2] = {part, part};

@@ -13,6 +13,7 @@
 
 #include "certify/components.hpp"
 #include "certify/curves.hpp"
+#include "certify/moved_curves.hpp"
 #include "manifold/curve_tracer.hpp"
 #include "manifold/null_space.hpp"
 #include "manifold/sweeps.hpp"
@@ -116,12 +117,13 @@ class SelfMotions {
     // limits. The closed form may belong to a nominal arm, which has the same number of curves (`certify/isotopy.hpp`).
     bool prove(const Chain& chain, const ParameterisedForm& form, double deadline) {
         Configurations found{n_joints_};  // a place on each curve
-        if (!CertifiedComponents(chain, form, free_).places_of_all(found)) return false;
+        CertifiedComponents nominal(chain, form, free_);
+        if (!nominal.places_of_all(found)) return false;
         Rows rows(found);
         run_rows<7>(chain, free_, {free_.position_tolerance, free_.orientation_tolerance, 12, 3}, RowJobs::all(rows));
         Configurations roots{n_joints_};
         for (Index i = 0; i < rows.size(); ++i) {
-            if (!rows.converged[i] || !is_beside(rows.row(i), found.row(i), kLargestCorrection)) return false;
+            if (!rows.converged[i] || !is_beside(rows.row(i), found.row(i))) return false;
             if (known_curve(rows.row(i)) < 0) roots.add(rows.row(i));
         }
         if (roots.size() > 0 && !trace<7>(chain, roots, deadline)) return false;
@@ -131,7 +133,7 @@ class SelfMotions {
         const std::vector<Curve>& curves = components_.curves();
         bool is_all = known.size() == curves.size();
         for (std::size_t i = 0; i < curves.size() && is_all; ++i) is_all = known[i] == int(i) && curves[i].is_closed;
-        return is_certified_ = is_all ? may_certify(chain, components_) : correct(chain, form, rows);
+        return is_certified_ = is_all ? may_certify(chain, components_) : replace(chain, nominal, rows);
     }
     bool prove(const Chain& chain, const CurveForms& forms, double deadline) {
         if (forms.nominal.fits() && prove(chain, forms.nominal, deadline)) return true;
@@ -140,7 +142,7 @@ class SelfMotions {
     bool prove(const Chain& chain, const General7R& arm, double deadline) {
         if (!may_certify(chain, components_) || has_open_curve()) return false;  // more curves would not change this
         const auto is_known = [&](const double* q) { return known_curve(q) >= 0; };
-        // Most poses are decided by one of the readings with a few bounds of cells. For other poses, the most
+        // For most poses, one of the readings suffices, with a few bounds of cells. For other poses, the most
         // successful readings get more bounds.
         std::vector<std::pair<double, int>> left;  // share of the circle that is not divided; reading
         for (const int reading : arm.readings()) {
@@ -230,15 +232,13 @@ class SelfMotions {
     static constexpr int kMostRounds = 8;                          // largest number of rounds that trace missing curves
     static constexpr long kFewLooks = 50000, kManyLooks = 600000;  // numbers of bounds of cells
     static constexpr std::size_t kReadings = 16, kFarthest = 4;
-    // [rad]: largest corrections of a place on a curve of a nominal arm, if one or all of its places are corrected
-    static constexpr double kLargestCorrection = 0.3, kLargestShift = 0.05;
-    static constexpr double kLeastTurned = 0.5;  // least cosine of the angle between a tangent and its prediction
+    static constexpr double kLargestCorrection = 0.3;  // [rad]
     static constexpr Index kBlockOfPlaces = 2048, kMostBlocks = 64, kPlacesAtOnce = 512;
 
-    // Whether no joint differs by more than `most`.
-    bool is_beside(const double* q, const double* other, double most) const {
+    // Whether no joint differs by more than the largest correction of a place on a curve of a nominal arm.
+    bool is_beside(const double* q, const double* other) const {
         for (int j = 0; j < n_joints_; ++j) {
-            if (!(std::abs(difference(q[j], other[j], free_.bounds.wraps[j])) <= most)) return false;
+            if (!(std::abs(difference(q[j], other[j], free_.bounds.wraps[j])) <= kLargestCorrection)) return false;
         }
         return true;
     }
@@ -255,138 +255,40 @@ class SelfMotions {
         return std::any_of(curves.begin(), curves.end(), [](const Curve& curve) { return !curve.is_closed; });
     }
 
-    // Replaces the curves by those of the nominal arm, moved to the pose. Near singularities, tracing fails, but the
-    // curves of the nominal arm are known in closed form. `rows` has a solution next to each of them. Returns false if
-    // the curves differ too much, or do not allow a certificate. After a replacement, no more curves can be traced.
-    bool correct(const Chain& chain, const ParameterisedForm& form, const Rows& rows) {
-        CurveComponents corrected(task_.bounds, periods(chain, task_).data(), n_joints_);
+    // Replaces the curves by the curves of a nominal arm, moved to the pose. `rows` has a solution next to each of
+    // them. Returns false if the curves differ too much, or do not allow a certificate. After a replacement, no more
+    // curves can be traced.
+    bool replace(const Chain& chain, CertifiedComponents& nominal, const Rows& rows) {
+        const MovedCurves moved(chain, free_);
+        CurveComponents all(task_.bounds, periods(chain, task_).data(), n_joints_);
         bool is_close = true;
-        CertifiedComponents nominal(chain, form, free_);
-        is_close &= nominal.run([&](const Configurations& places, const Configurations& tangents, bool is_closed) {
-            Curve curve{{n_joints_}, {n_joints_}, {}, true};
-            is_close = is_close && is_closed && correct(chain, places, tangents, curve);
-            if (is_close) corrected.add(std::move(curve), LimitTolerances{});
-        });
-        const std::vector<Curve>& curves = corrected.curves();
-        if (!is_close || Index(curves.size()) != rows.size()) return false;
-        for (Index i = 0; i < rows.size(); ++i) {  // each solution is on a curve of its own
-            Index n_near = 0;
-            for (const Curve& curve : curves) n_near += distance_from(curve, rows.row(i)) <= kSame;
-            if (n_near != 1) return false;
+        const bool is_decided =
+            nominal.run([&](const Configurations& places, const Configurations& tangents, bool is_closed) {
+                Curve curve{{n_joints_}, {n_joints_}, {}, true};
+                is_close = is_close && is_closed && moved.move(places, tangents, curve);
+                if (is_close) all.add(std::move(curve), LimitTolerances{});
+            });
+        const std::vector<Curve>& curves = all.curves();
+        if (!is_decided || !is_close || Index(curves.size()) != rows.size()) return false;
+        std::vector<std::uint8_t> is_met(curves.size(), 0);
+        for (Index i = 0; i < rows.size(); ++i) {  // each solution is on one curve, and each curve has one solution
+            int n_near = 0;
+            for (std::size_t c = 0; c < curves.size(); ++c) {
+                if (!(moved.distance(curves[c], rows.row(i)) <= kSame)) continue;
+                if (n_near++ > 0 || is_met[c]) return false;
+                is_met[c] = 1;
+            }
+            if (n_near == 0) return false;
         }
-        for (const Curve& curve : curves) {
-            Index n_near = 0;
-            for (Index i = 0; i < rows.size(); ++i) n_near += distance_from(curve, rows.row(i)) <= kSame;
-            if (n_near != 1) return false;
-        }
-        for (const Curve& traced : components_.curves()) {
+        const auto is_on_some_curve = [&](const Curve& traced) {
             const double* q = traced.places.row(traced.places.size() / 2);
-            if (std::none_of(curves.begin(), curves.end(),
-                             [&](const Curve& curve) { return distance_from(curve, q) <= kCoarselySame; })) {
-                return false;
-            }
-        }
-        if (!may_certify(chain, corrected)) return false;
-        components_ = std::move(corrected);
+            return std::any_of(curves.begin(), curves.end(),
+                               [&](const Curve& curve) { return moved.distance(curve, q) <= kCoarselySame; });
+        };
+        const std::vector<Curve>& known = components_.curves();
+        if (!std::all_of(known.begin(), known.end(), is_on_some_curve) || !may_certify(chain, all)) return false;
+        components_ = std::move(all);
         return true;
-    }
-
-    // A solution, and the unit tangent of its curve.
-    struct PlaceOnCurve {
-        double q[7], tangent[7];
-    };
-
-    // Moves a configuration to the pose. Returns false if it moves far, or if the tangent there differs much from a
-    // given direction.
-    bool correct(const Chain& chain, const double* from, const double* direction, PlaceOnCurve& place) const {
-        Rows row(Configurations{7, {from, from + 7}});
-        run_rows<7>(chain, free_, {free_.position_tolerance, free_.orientation_tolerance, 12, 3}, RowJobs::all(row));
-        if (!row.converged[0] || !is_beside(row.row(0), from, kLargestShift)) return false;
-        for (int j = 0; j < 7; ++j) {
-            place.q[j] = from[j] + difference(row.row(0)[j], from[j], free_.bounds.wraps[j]);
-            place.tangent[j] = direction[j];
-        }
-        Kinematics<double, 7> at;
-        double y[6], square = 0.0;
-        forward<7>(chain, place.q, at);
-        differentiate<7>(chain, at);
-        const double left = to_null_space<7>(chain, at.jacobian, false, place.tangent, y);
-        for (int j = 0; j < 7; ++j) square += direction[j] * direction[j];
-        for (double& part : place.tangent) part /= std::sqrt(left);
-        return left > kLeastTurned * kLeastTurned * square;
-    }
-
-    // Moves the places of a closed curve of a nominal arm to the pose. Returns false if the cubics between the places
-    // may be inaccurate.
-    bool correct(const Chain& chain, const Configurations& places, const Configurations& tangents, Curve& curve) const {
-        PlaceOnCurve first, last, next;
-        for (Index i = 0; i < places.size(); ++i) {
-            const bool is_last = i + 1 == places.size();
-            if (is_last) {
-                next = first;
-            } else if (!correct(chain, places.row(i), tangents.row(i), next)) {
-                return false;
-            }
-            if (i == 0) {
-                first = last = next;
-                add(next, curve);
-                continue;
-            }
-            double square = 0.0;
-            for (int j = 0; j < 7; ++j) {
-                next.q[j] = last.q[j] + difference(next.q[j], last.q[j], free_.bounds.wraps[j]);
-                square += (next.q[j] - last.q[j]) * (next.q[j] - last.q[j]);
-            }
-            if (!is_last && square < kSame * kSame) continue;  // the two sides of a turn
-            if (!fill(chain, last, next, kMostHalvings, curve)) return false;
-            last = next;
-        }
-        return curve.n_segments() > 2;
-    }
-    static void add(const PlaceOnCurve& place, Curve& curve) {
-        curve.places.add(place.q), curve.tangents.add(place.tangent), curve.numbers.push_back(-1);
-    }
-
-    // Adds the places between two places, and the second place. Returns false if a cubic may be inaccurate.
-    bool fill(const Chain& chain, const PlaceOnCurve& from, const PlaceOnCurve& to, int n_left, Curve& curve) const {
-        if (is_smooth(from.q, from.tangent, to.q, to.tangent)) {
-            add(to, curve);
-            return true;
-        }
-        static constexpr bool never[kMostJoints] = {};
-        const Segment part(7, from.q, from.tangent, 1.0, to.q, to.tangent, 1.0, never);
-        double middle[7], direction[7];
-        PlaceOnCurve place;
-        for (int j = 0; j < 7; ++j) middle[j] = part.at(j, 0.5), direction[j] = part.slope(j, 0.5);
-        return n_left > 0 && correct(chain, middle, direction, place) && fill(chain, from, place, n_left - 1, curve) &&
-               fill(chain, place, to, n_left - 1, curve);
-    }
-
-    // Whether the cubic between two places is accurate, by the criterion of `CertifiedComponents`.
-    static bool is_smooth(const double* from, const double* from_tangent, const double* to, const double* to_tangent) {
-        double square = 0.0, cosine = 0.0, skew = 0.0;
-        for (int j = 0; j < 7; ++j) {
-            square += (to[j] - from[j]) * (to[j] - from[j]), cosine += from_tangent[j] * to_tangent[j];
-        }
-        const double by_mean = std::sqrt(square / std::max(2.0 + 2.0 * cosine, 1e-9));
-        for (int j = 0; j < 7; ++j) {
-            const double off = to[j] - from[j] - by_mean * (from_tangent[j] + to_tangent[j]);
-            skew += off * off;
-        }
-        return cosine >= kLeastAligned && skew <= kMostSkew * kMostSkew * square + kSame * kSame;
-    }
-
-    // Returns the distance of a configuration from the cubics of a curve, at most 1.
-    double distance_from(const Curve& curve, const double* q) const {
-        double least = 1.0;
-        for (int i = 0; i < curve.n_segments(); ++i) {
-            const Segment part = curve.segment(i);
-            double away[kMostJoints], s = 0.5;
-            for (int j = 0; j < n_joints_; ++j) away[j] = difference(q[j], part.start[j], free_.bounds.wraps[j]);
-            const double square = part.closest(away, s);
-            if (s > -0.1 && s < 1.1) least = std::min(least, square);
-        }
-        return std::sqrt(least);
     }
 
     // Whether limits cut the curves with certainty, and no two curves cross.
