@@ -262,7 +262,7 @@ def test_curves_that_cannot_be_traced_are_those_of_the_nominal_arm() -> None:
 
 
 def test_curves_that_were_moved_but_not_proven_are_forgotten() -> None:
-    """Here, moved curves touch a limit. Elimination then continues with the traced curves."""
+    """Here, the moved curves allow no certificate. Elimination then continues with the traced curves."""
     sampler = sampler_of("iiwa14")
     q = np.array([-0.870214152, 2 * math.pi / 3, -math.pi / 2, 1.78105661, 1.45758076, -2.15601596e-05, math.pi / 2])
     pose = sampler.robot.fk(q)
